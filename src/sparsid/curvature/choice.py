@@ -1,0 +1,167 @@
+"""Which curvature, in which form: chosen by name, cost and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from sparsid.curvature import forms
+from sparsid.curvature.forms import Factorised
+from sparsid.errors import InputError
+from sparsid.models.network import Factors, Network, Params
+from sparsid.priors import Prior
+
+# Adding a form or a curvature: one line here, its two functions in `forms`.
+_FORMS: dict[str, tuple[Callable[..., Factorised], Callable[..., Params]]] = {
+    "primal": (forms.primal_factorise, forms.primal_solve),
+    "dual": (forms.dual_factorise, forms.dual_solve),
+    "gram": (forms.gram_factorise, forms.gram_solve),
+    "hessian": (forms.hessian_factorise, forms.hessian_solve),
+}
+FORMS = ("auto", "primal", "dual", "gram")
+CURVATURES = {
+    "gauss-newton": "Gauss-Newton, joint over all layers",
+    "layer-gauss-newton": "Gauss-Newton, each layer on its own",
+    "layer-hessian": "the paper's exact layer Hessian, made positive",
+}
+SEPARABLE = ("row", "column", "row+column")
+DEFAULT_MEMORY_LIMIT = 4e9
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """A curvature: groups of blocks treated jointly, and the form of each group."""
+
+    name: str
+    parts: tuple[tuple[int, ...], ...]
+    forms: tuple[str, ...]
+
+    @property
+    def exact(self) -> bool:
+        """Whether the model has to supply Hessians instead of derivatives."""
+        return self.name == "layer-hessian"
+
+    def factorise(self, derivative: Factors, prior: Prior, full: bool) -> Factorised:
+        """Return log-determinant, system and, if full, cotangent and gamma."""
+        done = [
+            _FORMS[form][0](_pick(derivative, part), _of(prior, part), full)
+            for part, form in zip(self.parts, self.forms, strict=True)
+        ]
+        log_det = sum((f.log_det for f in done), start=jnp.zeros(()))
+        systems = tuple(f.system for f in done)
+        if not full:
+            return Factorised(log_det, systems, None, None)
+        cotangent = Factors(
+            tuple(a for f in done if f.cotangent for a in f.cotangent.left),
+            tuple(a for f in done if f.cotangent for a in f.cotangent.right),
+        )
+        gamma = tuple(g for f in done if f.gamma for g in f.gamma)
+        return Factorised(log_det, systems, cotangent, gamma)
+
+    def solve(
+        self, systems: Any, derivative: Factors, prior: Prior, g: Params, t: Array
+    ) -> Params:
+        """Return the whitened step ``d`` with ``(B + t I) d = -g``."""
+        step: list[Array] = []
+        for part, form, system in zip(self.parts, self.forms, systems, strict=True):
+            step += _FORMS[form][1](
+                system, _pick(derivative, part), _of(prior, part), _of(g, part), t
+            )
+        return tuple(step)
+
+
+def choose(
+    name: str,
+    form: str,
+    network: Network,
+    kinds: tuple[str, ...],
+    samples: int,
+    memory_limit: float = DEFAULT_MEMORY_LIMIT,
+) -> Curvature:
+    """Return the curvature of that name in the cheapest form that fits in memory.
+
+    Parameters
+    ----------
+    kinds
+        Prior kind of every block.
+    samples
+        Rows of the regression, times outputs.
+    memory_limit
+        Bytes that one evaluation may take.
+    """
+    if name not in CURVATURES:
+        raise InputError(
+            f"curvature={name!r} is not known: choose one of {', '.join(CURVATURES)}"
+        )
+    if form not in FORMS:
+        raise InputError(f"form={form!r} is not known: choose one of {', '.join(FORMS)}")
+    blocks = range(len(network.blocks))
+    parts = (tuple(blocks),) if name == "gauss-newton" else tuple((b,) for b in blocks)
+    chosen = tuple(
+        _choose_form(name, form, part, network, kinds, samples, memory_limit)
+        for part in parts
+    )
+    return Curvature(name, parts, chosen)
+
+
+def _choose_form(
+    name: str,
+    form: str,
+    part: tuple[int, ...],
+    network: Network,
+    kinds: tuple[str, ...],
+    samples: int,
+    memory_limit: float,
+) -> str:
+    shapes = [network.shapes[b] for b in part]
+    separable = all(kinds[b] in SEPARABLE for b in part)
+    if form == "gram" and not separable:
+        raise InputError(
+            "form='gram' needs variances that are a product of row and column factors "
+            f"(prior {', '.join(SEPARABLE)}), not {', '.join(kinds[b] for b in part)}: "
+            "use form='auto'"
+        )
+    if name == "layer-hessian":
+        candidates = ["hessian"]
+    elif form != "auto":
+        candidates = [form]
+    else:
+        candidates = ["primal", "dual", *(["gram"] if separable else [])]
+    costs = {c: estimate(c, shapes, samples) for c in candidates}
+    fitting = {c: flops for c, (flops, size) in costs.items() if size <= memory_limit}
+    if not fitting:
+        needs = ", ".join(f"{c} {size / 1e9:.1f} GB" for c, (_, size) in costs.items())
+        raise InputError(
+            f"curvature={name!r} needs more than the memory limit of "
+            f"{memory_limit / 1e9:.1f} GB ({needs}) for {samples} samples and "
+            f"{sum(a * b for a, b in shapes)} weights: use a narrower network, a "
+            "prior of rows or columns, fewer samples, or raise memory_limit"
+        )
+    return min(fitting, key=fitting.__getitem__)
+
+
+def estimate(
+    form: str, shapes: list[tuple[int, int]], samples: int
+) -> tuple[float, float]:
+    """Return floating-point operations and bytes of one full evaluation."""
+    N, P = float(samples), float(sum(a * b for a, b in shapes))
+    if form == "primal":
+        return 4 * N * P**2 + 3 * P**3, 8 * (3 * N * P + 4 * P**2)
+    if form == "dual":
+        return 4 * N**2 * P + N**3 / 3, 8 * (3 * N * P + 4 * N**2)
+    if form == "hessian":
+        return 4 * N * P**2 + 20 * P**3, 8 * (N * P + 6 * P**2)
+    sides = float(sum(a + b for a, b in shapes))
+    return 4 * N**2 * sides + 3 * N**3, 8 * N**2 * (2 * len(shapes) + 4)
+
+
+def _pick(derivative: Factors, part: tuple[int, ...]) -> Factors:
+    return Factors(_of(derivative.left, part), _of(derivative.right, part))
+
+
+def _of(blocks: tuple[Any, ...], part: tuple[int, ...]) -> tuple[Any, ...]:
+    return tuple(blocks[b] for b in part)

@@ -1,0 +1,252 @@
+"""Primal, dual and Gram forms of the Gauss-Newton curvature, and the layer Hessian.
+
+Each form has two functions: ``factorise(derivative, prior)`` returning a
+:class:`Factorised`, and ``solve(system, derivative, prior, g, t)``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.scipy.linalg import cho_solve
+
+from sparsid.models.network import Factors, Params
+from sparsid.priors import Prior, Sums
+
+
+class Factorised(NamedTuple):
+    """What a form hands back.
+
+    ``gamma`` and ``cotangent`` are None when only ``log_det`` and ``system`` were
+    asked for.
+    """
+
+    log_det: Array
+    system: Any
+    cotangent: Factors | None
+    gamma: tuple[Sums, ...] | None
+
+
+# -- shared pieces ---------------------------------------------------------------
+
+
+def scales(prior: Prior) -> Params:
+    """Return prior standard deviations per block."""
+    return tuple(jnp.sqrt(p.variances()) for p in prior)
+
+
+def dense(derivative: Factors, scale: Params) -> Array:
+    """Return ``X = J V^1/2`` with one row per sample and output."""
+    columns = [
+        ((left[:, :, None] * s)[:, None] * right[:, :, None, :]).reshape(
+            left.shape[0] * right.shape[1], -1
+        )
+        for left, right, s in zip(*derivative, scale, strict=True)
+    ]
+    return jnp.concatenate(columns, axis=1)
+
+
+def flatten(blocks: Params) -> Array:
+    """Return all blocks as one vector."""
+    return jnp.concatenate([b.ravel() for b in blocks])
+
+
+def unflatten(vector: Array, like: Params) -> Params:
+    """Return the blocks of a vector."""
+    out, start = [], 0
+    for block in like:
+        out.append(vector[start : start + block.size].reshape(block.shape))
+        start += block.size
+    return tuple(out)
+
+
+def _to_factors(T: Array, derivative: Factors, scale: Params) -> Factors:
+    """Pull a cotangent of dense ``X`` back to the factors."""
+    lefts, rights, start = [], [], 0
+    for left, right, s in zip(*derivative, scale, strict=True):
+        shape = (len(left), right.shape[1], *s.shape)
+        block = T[:, start : start + s.size].reshape(shape) * s
+        lefts.append(jnp.einsum("toij,toj->ti", block, right))
+        rights.append(jnp.einsum("toij,ti->toj", block, left))
+        start += s.size
+    return Factors(tuple(lefts), tuple(rights))
+
+
+def _element_gamma(gamma: Array, scale: Params) -> tuple[Sums, ...]:
+    return tuple(Sums.of(g) for g in unflatten(gamma, scale))
+
+
+def _log_det(L: Array) -> Array:
+    return 2.0 * jnp.log(jnp.diagonal(L)).sum()
+
+
+def _inverse(L: Array) -> Array:
+    return cho_solve((L, True), jnp.eye(len(L), dtype=L.dtype))
+
+
+def _plus_identity(B: Array, t: Array | float) -> Array:
+    return B + t * jnp.eye(len(B), dtype=B.dtype)
+
+
+# -- primal ----------------------------------------------------------------------
+
+
+def primal_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:
+    """Return the curvature from ``B = X'X``, one row and column per weight."""
+    scale = scales(prior)
+    X = dense(derivative, scale)
+    B = X.T @ X
+    L = jnp.linalg.cholesky(_plus_identity(B, 1.0))
+    if not full:
+        return Factorised(_log_det(L), B, None, None)
+    M_inv = _inverse(L)
+    cotangent = _to_factors(X @ M_inv, derivative, scale)
+    gamma = _element_gamma(1.0 - jnp.diagonal(M_inv), scale)
+    return Factorised(_log_det(L), B, cotangent, gamma)
+
+
+def primal_solve(
+    B: Array, derivative: Factors, prior: Prior, g: Params, t: Array
+) -> Params:
+    """Return ``d`` with ``(B + t I) d = -g``."""
+    L = jnp.linalg.cholesky(_plus_identity(B, t))
+    return unflatten(-cho_solve((L, True), flatten(g)), g)
+
+
+# -- dual ------------------------------------------------------------------------
+
+
+def dual_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:
+    """Return the curvature from ``K = X X'``, one row and column per sample."""
+    scale = scales(prior)
+    X = dense(derivative, scale)
+    K = X @ X.T
+    L = jnp.linalg.cholesky(_plus_identity(K, 1.0))
+    if not full:
+        return Factorised(_log_det(L), K, None, None)
+    T = cho_solve((L, True), X)
+    return Factorised(
+        _log_det(L),
+        K,
+        _to_factors(T, derivative, scale),
+        _element_gamma((T * X).sum(0), scale),
+    )
+
+
+def dual_solve(
+    K: Array, derivative: Factors, prior: Prior, g: Params, t: Array
+) -> Params:
+    """Return ``d = -(g - X'(t I + K)^-1 X g) / t``, which solves the primal system."""
+    scale = scales(prior)
+    scaled = tuple(s * b for s, b in zip(scale, g, strict=True))
+    Xg = sum(
+        jnp.einsum("tj,toj->to", left @ b, right)
+        for left, right, b in zip(*derivative, scaled, strict=True)
+    )
+    L = jnp.linalg.cholesky(_plus_identity(K, t))
+    v = cho_solve((L, True), jnp.asarray(Xg).ravel()).reshape(Xg.shape)
+    return tuple(
+        (s * (left.T @ jnp.einsum("to,toj->tj", v, right)) - b) / t
+        for left, right, s, b in zip(*derivative, scale, g, strict=True)
+    )
+
+
+# -- gram ------------------------------------------------------------------------
+
+
+def _expand(left: Array, outputs: int) -> Array:
+    """Repeat layer inputs for every output: rows ordered (sample, output)."""
+    return left if outputs == 1 else jnp.repeat(left, outputs, axis=0)
+
+
+def _grams(derivative: Factors, prior: Prior) -> list[tuple[Array, ...]]:
+    """Return ``left diag(r)``, ``right diag(c)`` and both Gram matrices per block."""
+    grams = []
+    for left, right, p in zip(*derivative, prior, strict=True):
+        A = _expand(left, right.shape[1])
+        D = right.reshape(-1, right.shape[2])
+        Ar, Dc = A * p.rows, D * p.columns
+        grams.append((Ar, Dc, Ar @ A.T, Dc @ D.T))
+    return grams
+
+
+def gram_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:
+    """Return the curvature from products of layer Gram matrices, X never formed.
+
+    With ``upsilon_ij = r_i c_j``, ``K = sum_l (A R A') o (D C D')`` and
+    ``Q = (I + K)^-1``::
+
+        d(log_det/2)/dA = (Q o D C D') A R,    d(log_det/2)/dD = (Q o A R A') D C
+    """
+    grams = _grams(derivative, prior)
+    K = sum((KA * KD for _, _, KA, KD in grams), start=jnp.zeros(()))
+    L = jnp.linalg.cholesky(_plus_identity(K, 1.0))
+    if not full:
+        return Factorised(_log_det(L), K, None, None)
+    Q = _inverse(L)
+    lefts, rights, gamma = [], [], []
+    for (Ar, Dc, KA, KD), left, right in zip(grams, *derivative, strict=True):
+        n_y = right.shape[1]
+        cot_left = ((Q * KD) @ Ar).reshape(len(left), n_y, -1).sum(1)
+        cot_right = ((Q * KA) @ Dc).reshape(right.shape)
+        lefts.append(cot_left)
+        rights.append(cot_right)
+        gamma.append(
+            Sums((left * cot_left).sum(0), (right * cot_right).sum((0, 1)), None)
+        )
+    cotangent = Factors(tuple(lefts), tuple(rights))
+    return Factorised(_log_det(L), K, cotangent, tuple(gamma))
+
+
+gram_solve = dual_solve
+
+
+# -- exact layer Hessian ---------------------------------------------------------
+
+
+def block_hessian(left: Array, hessians: Array) -> Array:
+    """Return ``sum_t (a a')_t (x) H_t`` over the row-major weights of one block."""
+    n, m = left.shape[1], hessians.shape[1]
+    outer = (left[:, :, None] * left[:, None, :]).reshape(len(left), n * n)
+    product = outer.T @ hessians.reshape(len(left), m * m)
+    return product.reshape(n, n, m, m).transpose(0, 2, 1, 3).reshape(n * m, n * m)
+
+
+def hessian_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:
+    """Return the curvature from one block's exact Hessian, negative part cut off.
+
+    The Hessian of a hidden layer is indefinite wherever ``f''`` times the back-
+    propagated residual is, so its eigenvalues are clipped at zero in the whitened
+    space, where the prior's precision is the identity.
+    """
+    (left,), (hessians,) = derivative
+    scale = scales(prior)
+    s = scale[0].ravel()
+
+    def whitened(left: Array, hessians: Array) -> Array:
+        return s[:, None] * block_hessian(left, hessians) * s
+
+    B, pullback = jax.vjp(whitened, left, hessians)
+    values, vectors = jnp.linalg.eigh((B + B.T) / 2.0)
+    positive = jnp.maximum(values, 0.0)
+    log_det = jnp.log1p(positive).sum()
+    system = (positive, vectors)
+    if not full:
+        return Factorised(log_det, system, None, None)
+    curved = jnp.where(values > 0, 1.0, 0.0) / (1.0 + positive)
+    cot_left, cot_right = pullback((vectors * curved) @ vectors.T / 2.0)
+    gamma = ((vectors**2) * (positive / (1.0 + positive))).sum(1)
+    cotangent = Factors((cot_left,), (cot_right,))
+    return Factorised(log_det, system, cotangent, _element_gamma(gamma, scale))
+
+
+def hessian_solve(
+    system: tuple[Array, Array], derivative: Factors, prior: Prior, g: Params, t: Array
+) -> Params:
+    """Return ``d`` with ``(B_+ + t I) d = -g`` from the eigen-decomposition."""
+    values, vectors = system
+    d = -vectors @ ((vectors.T @ flatten(g)) / (values + t))
+    return unflatten(d, g)

@@ -1,0 +1,123 @@
+"""Descent of the cost at fixed structure: guarded steps and hyper-parameter updates."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from sparsid.evidence import (
+    Evaluation,
+    Problem,
+    State,
+    Weights,
+    evaluate,
+    step,
+)
+from sparsid.objectives import Regression
+from sparsid.priors import Rule
+
+# Standardised outputs: below this the noise variance is round-off, not noise.
+SMALLEST_NOISE = 1e-12
+START_DAMPING = 1.0
+LARGEST_DAMPING = 1e12
+SMALLEST_DAMPING = 1e-8
+
+
+class Descent:
+    """A state going downhill: every method leaves the cost lower, or as it was.
+
+    Parameters
+    ----------
+    evidence_steps
+        Count the log-determinant in the steps' gradient and guard. Without it a step
+        minimises data misfit and penalty alone, as in the paper.
+    fixed_noise
+        Keep the noise variance as it is.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        data: Regression,
+        rule: Rule,
+        state: State,
+        *,
+        evidence_steps: bool = True,
+        fixed_noise: bool = False,
+        damping: float = START_DAMPING,
+    ) -> None:
+        self.problem, self.data, self.rule = problem, data, rule
+        self.evidence_steps, self.fixed_noise = evidence_steps, fixed_noise
+        self.damping, self._growth = damping, 2.0
+        self.state = state
+        self.at = self.evaluate(state)
+
+    @property
+    def cost(self) -> float:
+        """The present cost."""
+        return float(self.at.cost)
+
+    @property
+    def weights(self) -> Weights:
+        """What the steps count."""
+        volume = self.rule.volume if self.evidence_steps else 0.0
+        return Weights(self.rule.penalty, volume)
+
+    @property
+    def full(self) -> bool:
+        """Whether evaluations differentiate the log-determinant."""
+        return self.rule.volume > 0.0
+
+    def evaluate(self, state: State) -> Evaluation:
+        """Return the evaluation at a state."""
+        offset = self.rule.offset(state.prior)
+        return evaluate(
+            self.problem, state, self.data, self.weights, offset, full=self.full
+        )
+
+    def step(self, tries: int = 6) -> float:
+        """Move the weights; return how much the cost fell (zero: no step found).
+
+        Nielsen's control of the damping by the ratio of the actual to the promised
+        gain. A step is taken only if the cost it is judged by falls.
+        """
+        for _ in range(tries):
+            params, promised = step(
+                self.problem, self.state, self.at, self.rule.penalty, self.damping
+            )
+            state = self.state._replace(params=params)
+            at = self.evaluate(state)
+            fall = self.cost - float(at.cost)
+            if np.isfinite(fall) and fall > 0.0:
+                gain = fall / max(2.0 * float(promised), 1e-300)
+                self.damping *= max(1.0 / 3.0, 1.0 - (2.0 * min(gain, 1.0) - 1.0) ** 3)
+                self.damping = max(self.damping, SMALLEST_DAMPING)
+                self._growth = 2.0
+                self.state, self.at = state, at
+                return fall
+            self.damping = min(self.damping * self._growth, LARGEST_DAMPING)
+            self._growth *= 2.0
+        return 0.0
+
+    def update(self) -> float:
+        """Update variances and noise; return how much the cost fell."""
+        prior = self.rule.update(self.state.prior, self.state.params, self.at.gamma)
+        noise = self.state.noise
+        if self.rule.learns_noise and not self.fixed_noise:
+            noise = self._noise()
+        state = self.state._replace(prior=prior, noise=noise)
+        at = self.evaluate(state)
+        fall = self.cost - float(at.cost)
+        if self.evidence_steps and not fall > -1e-9 * abs(self.cost):
+            return 0.0
+        self.state, self.at = state, at
+        return fall
+
+    def _noise(self) -> Array:
+        """``sigma2 <- sigma2 ((SSE / sigma2) / (N - gamma))^1/2`` per output."""
+        rows = self.data.y.shape[0]
+        effective = 0.0 if self.at.gamma_outputs is None else self.at.gamma_outputs
+        left = jnp.maximum(rows - self.rule.volume * effective, 1.0)
+        ratio = jnp.sqrt(self.at.squares / left)
+        return jnp.maximum(self.state.noise * ratio, SMALLEST_NOISE)

@@ -1,0 +1,1 @@
+"""Model structures: what maps regressors to outputs, without data."""

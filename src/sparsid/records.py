@@ -1,0 +1,468 @@
+"""Recordings: what was measured, in which units, and how it is scaled."""
+
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from sparsid.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas
+
+# Two sampling times count as equal within this share: a file rounds its time stamps.
+DT_TOLERANCE = 1e-6
+# Steps of a time index may differ from dt by this share before they count as a jump.
+JITTER_TOLERANCE = 0.01
+# Below this spread, relative to its size, a channel is constant up to rounding.
+CONSTANT_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, eq=False, init=False, repr=False)
+class Record:
+    """One recording of inputs and outputs at a fixed sampling time.
+
+    Parameters
+    ----------
+    u
+        Inputs, 1-D or (time, channel); None for a series without inputs.
+    y
+        Outputs, 1-D or (time, channel). NaN marks a gap.
+    dt
+        Sampling time in seconds.
+    input_names, output_names
+        Channel names; by default column names, else "u", "y" (or "u1", "u2", ...).
+    input_units, output_units
+        Units, one for each channel.
+    name
+        Name of the recording, for reports.
+    start
+        Number of the first sample inside the recording this one was cut from.
+    """
+
+    u: Float[np.ndarray, "time inputs"]
+    y: Float[np.ndarray, "time outputs"]
+    dt: float
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    input_units: tuple[str, ...]
+    output_units: tuple[str, ...]
+    name: str
+    start: int
+
+    def __init__(
+        self,
+        u: Any,
+        y: Any,
+        dt: float = 1.0,
+        *,
+        input_names: str | Sequence[str] | None = None,
+        output_names: str | Sequence[str] | None = None,
+        input_units: str | Sequence[str] | None = None,
+        output_units: str | Sequence[str] | None = None,
+        name: str = "",
+        start: int = 0,
+    ) -> None:
+        y_values, y_columns = _channels(y, "y")
+        if y_values.shape[1] == 0:
+            raise InputError("y has no channels: a record needs at least one output.")
+        u_values, u_columns = _channels(
+            np.empty((len(y_values), 0)) if u is None else u, "u"
+        )
+        if len(u_values) != len(y_values):
+            raise InputError(
+                f"y has {len(y_values)} samples but u has {len(u_values)}: both need "
+                "the same number (arrays are (time, channel))."
+            )
+        u_names = _labels(input_names, u_columns, "input_names")
+        y_names = _labels(output_names, y_columns, "output_names")
+        _check_names(u_names + y_names)
+        _check_values(u_values, u_names)
+        _check_values(y_values, y_names)
+        vars(self).update(
+            u=u_values,
+            y=y_values,
+            dt=_sampling_time(dt),
+            input_names=u_names,
+            output_names=y_names,
+            input_units=_labels(input_units, ("",) * len(u_names), "input_units"),
+            output_units=_labels(output_units, ("",) * len(y_names), "output_units"),
+            name=name,
+            start=_whole(start, "start"),
+        )
+
+    def _cut(self, first: int, stop: int, start: int | None = None) -> "Record":
+        """Return samples first to stop; the checks at the door are not repeated.
+
+        A cut that lies wholly inside a gap is therefore allowed.
+        """
+        cut = object.__new__(Record)
+        vars(cut).update(
+            vars(self),
+            u=self.u[first:stop],
+            y=self.y[first:stop],
+            start=self.start + first if start is None else start,
+        )
+        return cut
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def __repr__(self) -> str:
+        return (
+            f"Record({self.name!r}, {len(self)} samples, dt={self.dt:g} s, "
+            f"{', '.join(self.input_names)} -> {', '.join(self.output_names)})"
+        )
+
+    def __getitem__(self, key: slice) -> "Record":
+        if not isinstance(key, slice) or key.step not in (None, 1):
+            raise InputError(
+                f"A record was indexed with {key!r}, but only contiguous slices such "
+                "as record[100:300] keep the samples in order; for one value take "
+                "record.y[i], to thin out resample the data before making a record."
+            )
+        first, stop, _ = key.indices(len(self))
+        if stop <= first:
+            raise InputError(
+                f"The slice [{key.start}:{key.stop}] of a record with {len(self)} "
+                "samples is empty: choose a range inside the record."
+            )
+        return self._cut(first, stop)
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of input channels."""
+        return len(self.input_names)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of output channels."""
+        return len(self.output_names)
+
+    @property
+    def time(self) -> Float[np.ndarray, " time"]:
+        """Time of each sample in seconds, counted from the original recording."""
+        return (self.start + np.arange(len(self))) * self.dt
+
+    @property
+    def gaps(self) -> list[tuple[int, int]]:
+        """Ranges (first, stop) of samples in which a channel is missing."""
+        return _runs(~self._complete())
+
+    def _complete(self) -> Any:
+        return ~(np.isnan(self.u).any(axis=1) | np.isnan(self.y).any(axis=1))
+
+    def segments(self) -> list["Record"]:
+        """Return the gap-free parts, in order."""
+        return [self._cut(first, stop) for first, stop in _runs(self._complete())]
+
+    def blocks(self, n: int) -> list["Record"]:
+        """Return n contiguous records of nearly equal length."""
+        if not 1 <= _whole(n, "n") <= len(self):
+            raise InputError(
+                f"A record of {len(self)} samples cannot be cut into {n} blocks: "
+                f"choose between 1 and {len(self)}."
+            )
+        edges = [len(self) * k // n for k in range(n + 1)]
+        return [self._cut(a, b) for a, b in pairwise(edges)]
+
+    def split(self, fraction: float) -> tuple["Record", "Record"]:
+        """Return the first part and the last part, which holds this fraction."""
+        last = round(fraction * len(self)) if 0 < fraction < 1 else 0
+        if not 0 < last < len(self):
+            raise InputError(
+                f"The fraction {fraction!r} of {len(self)} samples leaves one part "
+                "empty: choose a fraction between 0 and 1 that gives both a sample."
+            )
+        return self._cut(0, len(self) - last), self._cut(len(self) - last, len(self))
+
+    def to_frames(self) -> tuple["pandas.DataFrame", "pandas.DataFrame"]:
+        """Return inputs and outputs as tables, indexed by sample number."""
+        import pandas as pd
+
+        index = pd.RangeIndex(self.start, self.start + len(self), name="sample")
+        return (
+            pd.DataFrame(self.u, index=index, columns=list(self.input_names)),
+            pd.DataFrame(self.y, index=index, columns=list(self.output_names)),
+        )
+
+    def to_frame(self) -> "pandas.DataFrame":
+        """Return one table: time and all channels; units in `attrs["units"]`."""
+        import pandas as pd
+
+        frame = pd.concat(self.to_frames(), axis=1)
+        frame.insert(0, "time", self.time)
+        names = self.input_names + self.output_names
+        units = self.input_units + self.output_units
+        frame.attrs["units"] = {"time": "s", **dict(zip(names, units, strict=True))}
+        return frame
+
+
+def records_from_frames(
+    u: Any, y: Any, dt: float | None = None, **settings: Any
+) -> list[Record]:
+    """Return one record for each stretch of rows without a jump in the index.
+
+    Splitters such as scikit-learn's glue distant samples together; the index still
+    tells them apart.
+
+    Parameters
+    ----------
+    u, y
+        DataFrames or Series with the same index: sample numbers, seconds or dates.
+        u may be None.
+    dt
+        Sampling time in seconds; by default the usual step of a time index, or 1.
+    **settings
+        Names, units and name, as for `Record`.
+    """
+    index = getattr(y, "index", None)
+    if index is None or callable(index):
+        raise InputError(
+            f"y is a {type(y).__name__} but a DataFrame or Series is needed: "
+            "for arrays make a Record directly."
+        )
+    if u is not None and not index.equals(getattr(u, "index", None)):
+        raise InputError(
+            "u and y have different indices: align them first, for example with "
+            "u.loc[y.index]."
+        )
+    samples, dt = _sample_numbers(index, dt)
+    whole = Record(u, y, dt, **settings)
+    jumps = np.flatnonzero(np.diff(samples) != 1) + 1
+    edges = [0, *jumps.tolist(), len(whole)]
+    return [whole._cut(a, b, int(samples[a])) for a, b in pairwise(edges)]
+
+
+def _sample_numbers(index: Any, dt: float | None) -> tuple[Any, float]:
+    """Return the sample number of each row, and the sampling time."""
+    kind = index.dtype.kind
+    if kind not in "iufmM":
+        raise InputError(
+            f"The index holds {index.dtype} values, but sample numbers, seconds or "
+            "dates are needed to see which rows follow each other: use reset_index()."
+        )
+    if kind in "mM":
+        position = (index - index[:1].repeat(len(index))).total_seconds().to_numpy()
+    else:
+        position = index.to_numpy()
+    step = np.diff(position)
+    wrong = np.flatnonzero(~(step > 0))
+    if wrong.size:
+        raise InputError(
+            f"The index does not increase at row {wrong[0] + 1} "
+            f"({index[wrong[0]]} is followed by {index[wrong[0] + 1]}): "
+            "sort the rows by time and remove duplicates."
+        )
+    if kind in "iu":
+        # A thinned-out table counts in larger steps; the smallest one is a sample.
+        return position // (step.min() if step.size else 1), 1.0 if dt is None else dt
+    if dt is None:
+        dt = float(np.median(step)) if step.size else 1.0
+    dt = _sampling_time(dt)
+    ratio = step / dt
+    uneven = np.flatnonzero(ratio < 1 - JITTER_TOLERANCE)
+    if uneven.size:
+        raise InputError(
+            f"Rows {uneven[0]} and {uneven[0] + 1} are {step[uneven[0]]:g} s apart, "
+            f"less than the sampling time of {dt:g} s: resample to an even step or "
+            "give the right dt."
+        )
+    jump = np.maximum(np.rint(ratio), 2)
+    counts = np.where(ratio <= 1 + JITTER_TOLERANCE, 1, jump)
+    first = 0 if kind in "mM" else round(float(position[0]) / dt)
+    return first + np.concatenate([[0], np.cumsum(counts)]).astype(int), dt
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """The affine maps between units of measurement and mean 0, deviation 1."""
+
+    u_mean: Float[np.ndarray, " inputs"]
+    u_std: Float[np.ndarray, " inputs"]
+    y_mean: Float[np.ndarray, " outputs"]
+    y_std: Float[np.ndarray, " outputs"]
+
+    def __post_init__(self) -> None:
+        for key in ("u_mean", "u_std", "y_mean", "y_std"):
+            values = np.array(getattr(self, key), dtype=np.float64).reshape(-1)
+            if key.endswith("std") and not np.all(values > 0):
+                raise InputError(f"{key} is {values} but deviations must be positive.")
+            values.flags.writeable = False
+            object.__setattr__(self, key, values)
+
+    @classmethod
+    def of(cls, records: Record | Iterable[Record]) -> "Scaling":
+        """Return mean and deviation over all measured samples of all records."""
+        records = _listed(records)
+        check_compatible(records)
+        u_mean, u_std = _moments([r.u for r in records], records[0].input_names)
+        y_mean, y_std = _moments([r.y for r in records], records[0].output_names)
+        return cls(u_mean, u_std, y_mean, y_std)
+
+    def scale_u(self, u: Any) -> Any:
+        """Return inputs without unit."""
+        return (u - self.u_mean) / self.u_std
+
+    def scale_y(self, y: Any) -> Any:
+        """Return outputs without unit."""
+        return (y - self.y_mean) / self.y_std
+
+    def unscale_y(self, y: Any) -> Any:
+        """Return outputs in units of measurement."""
+        return y * self.y_std + self.y_mean
+
+    def unscale_y_std(self, s: Any) -> Any:
+        """Return deviations of outputs in units of measurement."""
+        return s * self.y_std
+
+
+def check_compatible(records: Record | Iterable[Record]) -> None:
+    """Refuse records that differ in channels or sampling time."""
+    first, *others = _listed(records)
+    for number, other in enumerate(others, 2):
+        for what in ("input_names", "output_names"):
+            if getattr(first, what) != getattr(other, what):
+                raise InputError(
+                    f"Record {number} has {what} {list(getattr(other, what))} but "
+                    f"record 1 has {list(getattr(first, what))}: all records of one "
+                    "fit need the same channels in the same order."
+                )
+        if not math.isclose(first.dt, other.dt, rel_tol=DT_TOLERANCE):
+            raise InputError(
+                f"Record {number} has dt {other.dt:g} s but record 1 has "
+                f"{first.dt:g} s: resample one of them."
+            )
+
+
+def _listed(records: Record | Iterable[Record]) -> list[Record]:
+    records = [records] if isinstance(records, Record) else list(records)
+    if not records:
+        raise InputError("No record was given: at least one is needed.")
+    return records
+
+
+def _moments(parts: list[Any], names: tuple[str, ...]) -> tuple[Any, Any]:
+    values = np.concatenate(parts)
+    empty = np.flatnonzero(np.isnan(values).all(axis=0))
+    if empty.size:
+        raise InputError(f"Channel {names[empty[0]]!r} has no measured sample.")
+    mean, std = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
+    size = np.nanmax(np.abs(values), axis=0)
+    constant = np.flatnonzero(std <= CONSTANT_TOLERANCE * size)
+    if constant.size:
+        k = constant[0]
+        raise InputError(
+            f"Channel {names[k]!r} is constant ({mean[k]:g}) and cannot be scaled: "
+            "leave it out, or use a record in which it moves."
+        )
+    return mean, std
+
+
+def _runs(mask: Any) -> list[tuple[int, int]]:
+    """Return (first, stop) of each run of true values."""
+    padded = np.concatenate([[False], mask, [False]])
+    edges = np.flatnonzero(padded[1:] != padded[:-1]).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _channels(data: Any, what: str) -> tuple[Any, tuple[str, ...]]:
+    """Return a private (time, channel) copy, and the names its columns have."""
+    columns = getattr(data, "columns", [getattr(data, "name", None)])
+    values = _numbers(data, what)
+    if values.ndim not in (1, 2):
+        raise InputError(
+            f"{what} has {values.ndim} dimensions, shape {values.shape}: give one "
+            "channel as 1-D or several as (time, channel)."
+        )
+    if len(values) == 0:
+        hint = " (None stands for no inputs)" if what == "u" else ""
+        raise InputError(f"{what} is empty: a record needs samples{hint}.")
+    values = values[:, None] if values.ndim == 1 else values
+    if all(isinstance(column, str) for column in columns):
+        return values, tuple(columns)
+    count = values.shape[1]
+    return values, (what,) if count == 1 else tuple(
+        f"{what}{k + 1}" for k in range(count)
+    )
+
+
+def _numbers(data: Any, what: str) -> Any:
+    """Return the data as a new float64 array, or say what is no number."""
+    if hasattr(data, "isna"):
+        # pandas knows several ways to write "missing"; NaN is ours.
+        data = data.to_numpy(na_value=np.nan)
+    elif np.ma.isMaskedArray(data):
+        data = np.ma.filled(data.astype(np.float64), np.nan)
+    try:
+        values = np.asarray(data)
+    except ValueError as error:
+        raise InputError(
+            f"{what} has rows of different lengths: every sample needs all channels."
+        ) from error
+    if values.dtype.kind not in "biuf":
+        for position, value in np.ndenumerate(values):
+            if value is not None and not isinstance(value, numbers.Real):
+                raise InputError(
+                    f"{what} holds {value!r} at sample {position[0] if position else 0}"
+                    ", but only real numbers are possible: convert it or leave the "
+                    "channel out."
+                )
+    values = values.astype(np.float64)
+    values.flags.writeable = False
+    return values
+
+
+def _check_values(values: Any, names: tuple[str, ...]) -> None:
+    infinite = np.argwhere(np.isinf(values))
+    if infinite.size:
+        sample, channel = infinite[0]
+        raise InputError(
+            f"Channel {names[channel]!r} is infinite at sample {sample}: mark missing "
+            "values with NaN."
+        )
+    empty = np.flatnonzero(np.isnan(values).all(axis=0))
+    if empty.size:
+        raise InputError(
+            f"Channel {names[empty[0]]!r} is NaN throughout: leave it out."
+        )
+
+
+def _labels(
+    given: str | Sequence[str] | None, default: tuple[str, ...], what: str
+) -> tuple[str, ...]:
+    """Return one text for each channel."""
+    texts = default if given is None else given
+    texts = (texts,) if isinstance(texts, str) else tuple(texts)
+    if len(texts) != len(default) or not all(isinstance(text, str) for text in texts):
+        raise InputError(
+            f"{what} is {list(texts)} but {len(default)} text(s) are needed, one for "
+            "each channel."
+        )
+    return texts
+
+
+def _check_names(names: tuple[str, ...]) -> None:
+    for name in names:
+        if names.count(name) > 1 or name == "time":
+            raise InputError(
+                f"The channel name {name!r} is taken ('time' always is): give each "
+                "input and output its own name with input_names and output_names."
+            )
+
+
+def _sampling_time(dt: Any) -> float:
+    if not isinstance(dt, numbers.Real) or not 0 < float(dt) < math.inf:
+        raise InputError(f"dt is {dt!r} but must be a positive number of seconds.")
+    return float(dt)
+
+
+def _whole(value: Any, what: str) -> int:
+    if not isinstance(value, numbers.Integral):
+        raise InputError(f"{what} is {value!r} but must be a whole number.")
+    return int(value)
