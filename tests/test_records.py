@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparsid.errors import InputError
-from sparsid.records import Record, Scaling, check_compatible, records_from_frames
+from sparsid.frames import records_from_frames
+from sparsid.records import Record, check_compatible
+from sparsid.scaling import Scaling
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from sparsid.arrays import Array
 from sparsid.evidence import (
     Evaluation,
     Problem,

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
+from sparsid.arrays import Array
 from sparsid.curvature import Curvature
 from sparsid.curvature.forms import scales
 from sparsid.models.network import Factors, Network, Params

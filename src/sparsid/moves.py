@@ -1,61 +1,68 @@
 """Changes of structure: thresholds, folding, removal, physical shrinking.
 
-A move takes a network and a state and returns others. What is removed has variance zero
-and weight zero, for good; physical shrinking follows in a few fixed sizes.
+A move takes a network and a state and returns a state. What is removed has variance
+zero and weight zero, for good; physical shrinking follows in a few fixed sizes. All of
+it is NumPy: states come here by ``jax.device_get``.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from sparsid.evidence import State
-from sparsid.models.network import REGRESSORS, Network, Params
+from sparsid.models.network import REGRESSORS, Network
 from sparsid.objectives import Regression
 
 Mask = NDArray[np.bool_]
 
 # Axes are padded with removed entries up to one of these sizes, so that shrinking a
 # network step by step meets few distinct shapes and few compilations.
-LADDER = (1, 2, 4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96)
+LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
+# Activations that others explain to this relative accuracy count as redundant.
+COLLINEAR = 1e-10
+
+
+# -- what is there -----------------------------------------------------------------
+
+
+def live_weights(state: State) -> list[Mask]:
+    """Return which weights of every block are left, biases cut off."""
+    masks = [p.variances() > 0 for p in state.prior]
+    return [
+        m[:-1] if p.bias else m for m, p in zip(masks, state.prior, strict=True)
+    ]
 
 
 def alive(network: Network, state: State) -> dict[str, Mask]:
-    """Return which entries of every axis still carry a weight."""
-    masks = {}
-    live = [np.asarray(p.variances() > 0) for p in state.prior]
-    for axis, size in network.axes.items():
-        entering, leaving = np.zeros(size, bool), np.zeros(size, bool)
-        for block, mask in zip(network.blocks, live, strict=True):
-            inner = mask[:-1] if block.bias else mask
-            if block.rows == axis:
-                leaving |= inner.any(1)
-            if block.columns == axis:
-                entering |= inner.any(0)
-        if axis == REGRESSORS:
-            masks[axis] = leaving
-        elif axis in network.hidden_axes:
-            masks[axis] = entering & leaving
-        else:
-            masks[axis] = np.ones(size, bool)
-    return masks
+    """Return which entries of every axis still carry a weight.
+
+    A neuron needs one entering and one leaving, a regressor one leaving.
+    """
+    entering = {axis: np.zeros(n, bool) for axis, n in network.axes.items()}
+    leaving = {axis: np.zeros(n, bool) for axis, n in network.axes.items()}
+    for block, mask in zip(network.blocks, live_weights(state), strict=True):
+        leaving[block.rows] |= mask.any(1)
+        entering[block.columns] |= mask.any(0)
+    masks = {axis: entering[axis] & leaving[axis] for axis in network.hidden_axes}
+    first, last = tuple(network.axes)[0], tuple(network.axes)[-1]
+    return {first: leaving[first], **masks, last: np.ones(network.widths[-1], bool)}
 
 
-def keep_only(network: Network, state: State, keep: dict[str, Mask]) -> State:
-    """Return the state with weight and variance zero where an axis entry is False."""
-    params, prior = [], []
-    for block, w, p in zip(network.blocks, state.params, state.prior, strict=True):
-        rows = keep.get(block.rows, np.ones(network.axes[block.rows], bool))
-        columns = keep.get(block.columns, np.ones(network.axes[block.columns], bool))
-        if block.bias:
-            rows = np.append(rows, True)
-        params.append(w * rows[:, None] * columns)
-        prior.append(p.masked(jnp.asarray(rows), jnp.asarray(columns)))
-    return state._replace(params=tuple(params), prior=tuple(prior))
+def kept_weights(network: Network, state: State) -> list[int]:
+    """Return the number of weights left per block, biases not counted."""
+    masks = alive(network, state)
+    return [
+        int((live & masks[block.rows][:, None] & masks[block.columns]).sum())
+        for block, live in zip(network.blocks, live_weights(state), strict=True)
+    ]
+
+
+# -- removal -----------------------------------------------------------------------
 
 
 def sweep(network: Network, state: State) -> State:
@@ -69,8 +76,12 @@ def sweep(network: Network, state: State) -> State:
         params = list(state.params)
         for k, axis in enumerate(network.hidden_axes):
             constant = network.emit(params[k][-1]) * ~masks[axis]
-            params[k + 1] = params[k + 1].at[-1].add(constant @ params[k + 1][:-1])
-        state = keep_only(network, state._replace(params=tuple(params)), masks)
+            params[k + 1] = _with_bias_added(
+                params[k + 1], constant @ params[k + 1][:-1]
+            )
+        state = state._replace(params=tuple(params))
+        for b, block in enumerate(network.blocks):
+            state = _mask(state, b, masks[block.rows], masks[block.columns])
         if all(np.array_equal(m, masks[a]) for a, m in alive(network, state).items()):
             return state
 
@@ -82,67 +93,71 @@ def threshold(state: State, kappa_upsilon: float, kappa_w: float) -> State:
     prior on every weight it is removed; with a prior on rows and columns, rows and
     columns are removed that have nothing else.
     """
-    params, prior = [], []
-    for w, p in zip(state.params, state.prior, strict=True):
-        keep = np.asarray((p.variances() >= kappa_upsilon) & (jnp.abs(w) >= kappa_w))
-        inner = keep[:-1] if p.bias else keep
-        columns, rows = inner.any(0), inner.any(1)
-        if p.bias:
-            rows = np.append(rows, True)
-            keep[-1] = True
-        p = p.masked(jnp.asarray(rows), jnp.asarray(columns))
-        w = w * rows[:, None] * columns
+    for b, (w, p) in enumerate(zip(state.params, state.prior, strict=True)):
+        keep = (p.variances() >= kappa_upsilon) & (np.abs(w) >= kappa_w)
+        keep = keep[:-1] if p.bias else keep
         if p.elements is not None:
-            p = replace(p, elements=p.elements * keep)
-            w = w * keep
-        params.append(w)
-        prior.append(p)
+            state = drop_weights(state, b, keep)
+        state = _mask(state, b, keep.any(1), keep.any(0))
+    return state
+
+
+def drop_weights(state: State, b: int, keep: Mask) -> State:
+    """Remove single weights of a block with a prior on every weight."""
+    p = state.prior[b]
+    assert p.elements is not None
+    if p.bias:
+        keep = np.concatenate([keep, np.ones((1, keep.shape[1]), bool)])
+    params, prior = list(state.params), list(state.prior)
+    params[b] = params[b] * keep
+    prior[b] = replace(p, elements=p.elements * keep)
     return state._replace(params=tuple(params), prior=tuple(prior))
 
 
+def _mask(state: State, b: int, rows: Mask, columns: Mask) -> State:
+    """Set weight and variance of a block's rows and columns marked False to zero."""
+    if state.prior[b].bias:
+        rows = np.append(rows, True)
+    params, prior = list(state.params), list(state.prior)
+    params[b] = params[b] * rows[:, None] * columns
+    prior[b] = prior[b].masked(rows, columns)
+    return state._replace(params=tuple(params), prior=tuple(prior))
+
+
+# -- folding -----------------------------------------------------------------------
+
+
 def fold(
-    network: Network, state: State, data: Regression, axis: str, keep: Mask
+    network: Network, state: State, data: Regression, b: int, keep: Mask
 ) -> State:
-    """Remove neurons, handing their work to the others by least squares.
+    """Remove rows of a block, handing their work to the others by least squares.
 
-    The activations of the removed neurons are regressed on those kept and a constant;
-    the result is added to the outgoing weights and the next bias. The variance of an
-    outgoing row grows with its energy.
+    The signals of the removed rows are regressed on those kept and a constant; the
+    result is added to the weights of the kept rows and to the bias. A row's variance
+    grows with its energy.
     """
-    k = network.hidden_axes.index(axis)
-    a = np.asarray(network.activations(state.params, data.z)[axis])
-    outgoing = np.array(state.params[k + 1])
-    before = (outgoing[:-1] ** 2).sum(1)
-    design = np.column_stack([a[:, keep], np.ones(len(a))])
-    share, *_ = np.linalg.lstsq(design, a[:, ~keep], rcond=1e-10)
-    moved = share @ outgoing[:-1][~keep]
-    outgoing[:-1][keep] += moved[:-1]
-    outgoing[-1] += moved[-1]
-    outgoing[:-1][~keep] = 0.0
-    after = (outgoing[:-1] ** 2).sum(1)
-    growth = np.where(keep & (before > 0), after / np.where(before > 0, before, 1), 1.0)
-    params = list(state.params)
-    params[k + 1] = jnp.asarray(outgoing)
-    prior = list(state.prior)
-    prior[k + 1] = prior[k + 1].scaled(
-        jnp.asarray(np.append(growth, 1.0)), jnp.ones(outgoing.shape[1])
-    )
-    folded = state._replace(params=tuple(params), prior=tuple(prior))
-    return keep_only(network, folded, {axis: keep})
-
-
-def fold_order(
-    network: Network, params: Params, data: Regression, axis: str
-) -> NDArray[np.intp]:
-    """Return the neurons of an axis, the least redundant first.
-
-    Pivoted QR of the centred activations, each scaled by its outgoing weights' norm.
-    """
-    k = network.hidden_axes.index(axis)
-    a = np.asarray(network.activations(params, data.z)[axis])
-    norms = np.linalg.norm(np.asarray(params[k + 1])[:-1], axis=1)
-    _, _, order = qr((a - a.mean(0)) * norms, mode="economic", pivoting=True)
-    return np.asarray(order)
+    inputs, _, _ = network.forward(state.params, data.z)
+    signals = inputs[_input_of(network, b)][:, :-1]
+    bias_block = b if network.blocks[b].bias else network.layers - 1
+    weights = np.array(state.params[b])
+    n = len(keep)
+    inner = weights[:n]
+    before = (inner**2).sum(1)
+    design = np.column_stack([signals[:, keep], np.ones(len(signals))])
+    share, *_ = np.linalg.lstsq(design, signals[:, ~keep], rcond=COLLINEAR)
+    moved = share @ inner[~keep]
+    inner[keep] += moved[:-1]
+    inner[~keep] = 0.0
+    grown = keep & (before > 0)
+    growth = np.where(grown, (inner**2).sum(1) / np.where(grown, before, 1.0), 1.0)
+    if network.blocks[b].bias:
+        growth = np.append(growth, 1.0)
+    params, prior = list(state.params), list(state.prior)
+    params[b] = weights
+    params[bias_block] = _with_bias_added(params[bias_block], moved[-1])
+    prior[b] = prior[b].scaled(growth, np.ones(weights.shape[1]))
+    state = state._replace(params=tuple(params), prior=tuple(prior))
+    return _mask(state, b, keep, np.ones(weights.shape[1], bool))
 
 
 def fold_redundant(
@@ -150,26 +165,113 @@ def fold_redundant(
 ) -> State:
     """Fold every hidden layer to the fewest neurons that leave the output unchanged.
 
+    Neurons are ordered by pivoted QR of their centred activations, each scaled by the
+    norm of its outgoing weights.
+
     Parameters
     ----------
     tolerance
         Largest root mean square change of the outputs, in noise standard deviations.
     """
-    for axis in network.hidden_axes:
-        live = alive(network, state)[axis]
-        order = fold_order(network, state.params, data, axis)
+    for b in range(1, network.layers):
+        live = live_weights(state)[b].any(1)
+        inputs, _, outputs = network.forward(state.params, data.z)
+        a = inputs[b][:, :-1]
+        norms = np.linalg.norm(state.params[b][:-1], axis=1)
+        order = qr((a - a.mean(0)) * norms, mode="economic", pivoting=True)[2]
         order = order[live[order]]
-        reference = np.asarray(network.apply(state.params, data.z))
         for count in [n for n in LADDER if n < len(order)]:
             keep = np.zeros(len(live), bool)
             keep[order[:count]] = True
-            folded = fold(network, state, data, axis, keep)
-            change = np.asarray(network.apply(folded.params, data.z)) - reference
-            change = np.sqrt((change**2 / np.asarray(state.noise)).mean())
+            folded = fold(network, state, data, b, keep)
+            change = network.apply(folded.params, data.z) - outputs
+            change = np.sqrt((change**2 / state.noise).mean())
             if change <= tolerance:
                 state = folded
                 break
     return sweep(network, state)
+
+
+# -- candidates for removal --------------------------------------------------------
+
+
+class Candidate(NamedTuple):
+    """A row of a block, or one weight of it, and what its removal would do.
+
+    ``chi2`` is the squared change of the outputs over the noise variance, summed over
+    samples, after its work has been handed to the others.
+    """
+
+    chi2: float
+    block: int
+    row: int
+    column: int | None
+
+
+def candidates(network: Network, state: State, data: Regression) -> list[Candidate]:
+    """Return all rows, and weights where the prior has them, the least needed first."""
+    _, factors = network.factors(state.params, data.z)
+    found = []
+    for b, live in enumerate(live_weights(state)):
+        rows = np.flatnonzero(live.any(1))
+        weights, left = state.params[b], factors.left[b]
+        right = factors.right[b] / np.sqrt(state.noise)[:, None]
+        alone = _unexplained(left[:, rows])
+        effect = np.einsum("toj,ij->toi", right, weights[rows])
+        chi2 = ((alone[:, None, :] * effect) ** 2).sum((0, 1))
+        found += [Candidate(float(c), b, int(i), None) for c, i in zip(chi2, rows, strict=True)]
+        if state.prior[b].elements is not None:
+            squares = (left**2).T @ (right**2).sum(1)
+            squares = squares[: len(live)] * weights[: len(live)] ** 2
+            found += [
+                Candidate(float(squares[i, j]), b, int(i), int(j))
+                for i, j in np.argwhere(live)
+            ]
+    return sorted(found)
+
+
+def remove(
+    network: Network, state: State, data: Regression, chosen: list[Candidate]
+) -> State:
+    """Return the state without the chosen rows and weights."""
+    for b, live in enumerate(live_weights(state)):
+        rows = [c.row for c in chosen if c.block == b and c.column is None]
+        cells = [(c.row, c.column) for c in chosen if c.block == b and c.column is not None]
+        if rows:
+            keep = live.any(1)
+            keep[rows] = False
+            state = fold(network, state, data, b, keep)
+        if cells:
+            keep = np.ones(live.shape, bool)
+            keep[tuple(np.transpose(cells))] = False
+            state = drop_weights(state, b, keep)
+    return sweep(network, state)
+
+
+def _unexplained(signals: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each signal's residual after regression on the others and a constant."""
+    centred = signals - signals.mean(0)
+    spread = centred.std(0) + 1e-300
+    scaled = centred / spread
+    G = scaled.T @ scaled / len(scaled) + COLLINEAR * np.eye(scaled.shape[1])
+    P = np.linalg.inv(G)
+    return np.asarray((scaled @ P) / np.diagonal(P) * spread)
+
+
+def _with_bias_added(
+    weights: NDArray[np.float64], constant: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    weights = np.array(weights)
+    weights[-1] += constant
+    return weights
+
+
+def _input_of(network: Network, b: int) -> int:
+    """Return the layer whose inputs feed a block."""
+    return 0 if network.blocks[b].rows == REGRESSORS else b
+
+
+# -- physical size -----------------------------------------------------------------
 
 
 def shrink(
@@ -192,7 +294,7 @@ def shrink(
         if block.bias:
             rows = np.append(rows, len(w) - 1)
         params.append(w[rows][:, columns])
-        prior.append(p.take(jnp.asarray(rows), jnp.asarray(columns)))
+        prior.append(p.take(rows, columns))
     smaller = network.resized({axis: len(index) for axis, index in chosen.items()})
     return smaller, state._replace(params=tuple(params), prior=tuple(prior)), chosen
 

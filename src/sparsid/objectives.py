@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jax import Array
 from jaxtyping import Float
 
+from sparsid.arrays import Array
 from sparsid.models.network import Factors, Network, Params
 
 

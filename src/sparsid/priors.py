@@ -32,8 +32,8 @@ from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
-from jax import Array
 
+from sparsid.arrays import Array, namespace
 from sparsid.errors import InputError
 from sparsid.models.network import Block, Network, Params
 
@@ -85,13 +85,13 @@ class BlockPrior:
             return self.elements
         if self.separable:
             return self.rows[:, None] * self.columns
-        precision = _safe_divide(1.0, self.rows, jnp.inf)[:, None] + _safe_divide(
-            1.0, self.columns, jnp.inf
-        )
-        variances = _safe_divide(1.0, precision, jnp.inf)
+        xp = namespace(self.rows)
+        inner = self.rows[:-1] if self.bias else self.rows
+        precision = _inverse(inner)[:, None] + _inverse(self.columns)
+        variances = _inverse(precision)
         if self.bias:
-            alive = jnp.where(self.columns > 0, self.rows[-1], 0.0)
-            variances = variances.at[-1].set(alive)
+            bias = xp.where(self.columns > 0, self.rows[-1], 0.0)
+            variances = xp.concatenate([variances, bias[None]])
         return variances
 
     def scaled(self, rows: Array, columns: Array) -> BlockPrior:
@@ -102,13 +102,13 @@ class BlockPrior:
 
     def masked(self, rows: Array, columns: Array) -> BlockPrior:
         """Return the prior with the rows and columns marked False removed."""
-        elements = self.elements
+        xp, elements = namespace(self.rows), self.elements
         if elements is not None:
-            elements = jnp.where(rows[:, None] & columns, elements, 0.0)
+            elements = xp.where(rows[:, None] & columns, elements, 0.0)
         return replace(
             self,
-            rows=jnp.where(rows, self.rows, 0.0),
-            columns=jnp.where(columns, self.columns, 0.0),
+            rows=xp.where(rows, self.rows, 0.0),
+            columns=xp.where(columns, self.columns, 0.0),
             elements=elements,
         )
 
@@ -423,9 +423,13 @@ def _free_bias(variances: Array, bias: bool) -> Array:
     return variances.at[-1].set(FREE_BIAS_VARIANCE) if bias else variances
 
 
+def _inverse(b: Array) -> Array:
+    return _safe_divide(1.0, b, jnp.inf)
+
+
 def _safe_divide(a: Array | float, b: Array, at_zero: float) -> Array:
-    zero = b == 0
-    return jnp.where(zero, at_zero, a / jnp.where(zero, 1.0, b))
+    xp, zero = namespace(b), b == 0
+    return xp.where(zero, at_zero, a / xp.where(zero, 1.0, b))
 
 
 def _ratio(energy: Array, gamma: Array, exponent: float) -> Array:

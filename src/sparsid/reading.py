@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from sparsid.errors import FileFormatError, InputError
-from sparsid.records import JITTER_TOLERANCE, Record
+from sparsid.frames import JITTER_TOLERANCE
+from sparsid.records import Record
 
 TEXT_SUFFIXES = (".csv", ".txt", ".tsv")
 TIME_NAMES = ("time", "Time", "TIME", "t", "timestamp", "Timestamp")

@@ -1,10 +1,9 @@
-"""Recordings: what was measured, in which units, and how it is scaled."""
+"""Recordings: what was measured, when, and in which units."""
 
 import math
 import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,10 +16,6 @@ if TYPE_CHECKING:
 
 # Two sampling times count as equal within this share: a file rounds its time stamps.
 DT_TOLERANCE = 1e-6
-# Steps of a time index may differ from dt by this share before they count as a jump.
-JITTER_TOLERANCE = 0.01
-# Below this spread, relative to its size, a channel is constant up to rounding.
-CONSTANT_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -87,7 +82,7 @@ class Record:
         vars(self).update(
             u=u_values,
             y=y_values,
-            dt=_sampling_time(dt),
+            dt=sampling_time(dt),
             input_names=u_names,
             output_names=y_names,
             input_units=_labels(input_units, ("",) * len(u_names), "input_units"),
@@ -203,128 +198,9 @@ class Record:
         return frame
 
 
-def records_from_frames(
-    u: Any, y: Any, dt: float | None = None, **settings: Any
-) -> list[Record]:
-    """Return one record for each stretch of rows without a jump in the index.
-
-    Splitters such as scikit-learn's glue distant samples together; the index still
-    tells them apart.
-
-    Parameters
-    ----------
-    u, y
-        DataFrames or Series with the same index: sample numbers, seconds or dates.
-        u may be None.
-    dt
-        Sampling time in seconds; by default the usual step of a time index, or 1.
-    **settings
-        Names, units and name, as for `Record`.
-    """
-    index = getattr(y, "index", None)
-    if index is None or callable(index):
-        raise InputError(
-            f"y is a {type(y).__name__} but a DataFrame or Series is needed: "
-            "for arrays make a Record directly."
-        )
-    if u is not None and not index.equals(getattr(u, "index", None)):
-        raise InputError(
-            "u and y have different indices: align them first, for example with "
-            "u.loc[y.index]."
-        )
-    samples, dt = _sample_numbers(index, dt)
-    whole = Record(u, y, dt, **settings)
-    jumps = np.flatnonzero(np.diff(samples) != 1) + 1
-    edges = [0, *jumps.tolist(), len(whole)]
-    return [whole._cut(a, b, int(samples[a])) for a, b in pairwise(edges)]
-
-
-def _sample_numbers(index: Any, dt: float | None) -> tuple[Any, float]:
-    """Return the sample number of each row, and the sampling time."""
-    kind = index.dtype.kind
-    if kind not in "iufmM":
-        raise InputError(
-            f"The index holds {index.dtype} values, but sample numbers, seconds or "
-            "dates are needed to see which rows follow each other: use reset_index()."
-        )
-    if kind in "mM":
-        position = (index - index[:1].repeat(len(index))).total_seconds().to_numpy()
-    else:
-        position = index.to_numpy()
-    step = np.diff(position)
-    wrong = np.flatnonzero(~(step > 0))
-    if wrong.size:
-        raise InputError(
-            f"The index does not increase at row {wrong[0] + 1} "
-            f"({index[wrong[0]]} is followed by {index[wrong[0] + 1]}): "
-            "sort the rows by time and remove duplicates."
-        )
-    if kind in "iu":
-        # A thinned-out table counts in larger steps; the smallest one is a sample.
-        return position // (step.min() if step.size else 1), 1.0 if dt is None else dt
-    if dt is None:
-        dt = float(np.median(step)) if step.size else 1.0
-    dt = _sampling_time(dt)
-    ratio = step / dt
-    uneven = np.flatnonzero(ratio < 1 - JITTER_TOLERANCE)
-    if uneven.size:
-        raise InputError(
-            f"Rows {uneven[0]} and {uneven[0] + 1} are {step[uneven[0]]:g} s apart, "
-            f"less than the sampling time of {dt:g} s: resample to an even step or "
-            "give the right dt."
-        )
-    jump = np.maximum(np.rint(ratio), 2)
-    counts = np.where(ratio <= 1 + JITTER_TOLERANCE, 1, jump)
-    first = 0 if kind in "mM" else round(float(position[0]) / dt)
-    return first + np.concatenate([[0], np.cumsum(counts)]).astype(int), dt
-
-
-@dataclass(frozen=True, eq=False)
-class Scaling:
-    """The affine maps between units of measurement and mean 0, deviation 1."""
-
-    u_mean: Float[np.ndarray, " inputs"]
-    u_std: Float[np.ndarray, " inputs"]
-    y_mean: Float[np.ndarray, " outputs"]
-    y_std: Float[np.ndarray, " outputs"]
-
-    def __post_init__(self) -> None:
-        for key in ("u_mean", "u_std", "y_mean", "y_std"):
-            values = np.array(getattr(self, key), dtype=np.float64).reshape(-1)
-            if key.endswith("std") and not np.all(values > 0):
-                raise InputError(f"{key} is {values} but deviations must be positive.")
-            values.flags.writeable = False
-            object.__setattr__(self, key, values)
-
-    @classmethod
-    def of(cls, records: Record | Iterable[Record]) -> "Scaling":
-        """Return mean and deviation over all measured samples of all records."""
-        records = _listed(records)
-        check_compatible(records)
-        u_mean, u_std = _moments([r.u for r in records], records[0].input_names)
-        y_mean, y_std = _moments([r.y for r in records], records[0].output_names)
-        return cls(u_mean, u_std, y_mean, y_std)
-
-    def scale_u(self, u: Any) -> Any:
-        """Return inputs without unit."""
-        return (u - self.u_mean) / self.u_std
-
-    def scale_y(self, y: Any) -> Any:
-        """Return outputs without unit."""
-        return (y - self.y_mean) / self.y_std
-
-    def unscale_y(self, y: Any) -> Any:
-        """Return outputs in units of measurement."""
-        return y * self.y_std + self.y_mean
-
-    def unscale_y_std(self, s: Any) -> Any:
-        """Return deviations of outputs in units of measurement."""
-        return s * self.y_std
-
-
 def check_compatible(records: Record | Iterable[Record]) -> None:
     """Refuse records that differ in channels or sampling time."""
-    first, *others = _listed(records)
+    first, *others = listed(records)
     for number, other in enumerate(others, 2):
         for what in ("input_names", "output_names"):
             if getattr(first, what) != getattr(other, what):
@@ -340,28 +216,12 @@ def check_compatible(records: Record | Iterable[Record]) -> None:
             )
 
 
-def _listed(records: Record | Iterable[Record]) -> list[Record]:
+def listed(records: Record | Iterable[Record]) -> list[Record]:
+    """Return one or several records as a list that is not empty."""
     records = [records] if isinstance(records, Record) else list(records)
     if not records:
         raise InputError("No record was given: at least one is needed.")
     return records
-
-
-def _moments(parts: list[Any], names: tuple[str, ...]) -> tuple[Any, Any]:
-    values = np.concatenate(parts)
-    empty = np.flatnonzero(np.isnan(values).all(axis=0))
-    if empty.size:
-        raise InputError(f"Channel {names[empty[0]]!r} has no measured sample.")
-    mean, std = np.nanmean(values, axis=0), np.nanstd(values, axis=0)
-    size = np.nanmax(np.abs(values), axis=0)
-    constant = np.flatnonzero(std <= CONSTANT_TOLERANCE * size)
-    if constant.size:
-        k = constant[0]
-        raise InputError(
-            f"Channel {names[k]!r} is constant ({mean[k]:g}) and cannot be scaled: "
-            "leave it out, or use a record in which it moves."
-        )
-    return mean, std
 
 
 def _runs(mask: Any) -> list[tuple[int, int]]:
@@ -456,7 +316,7 @@ def _check_names(names: tuple[str, ...]) -> None:
             )
 
 
-def _sampling_time(dt: Any) -> float:
+def sampling_time(dt: Any) -> float:
     if not isinstance(dt, numbers.Real) or not 0 < float(dt) < math.inf:
         raise InputError(f"dt is {dt!r} but must be a positive number of seconds.")
     return float(dt)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
-from jax import Array
 
+from sparsid.arrays import Array
 from sparsid.curvature import forms
 from sparsid.curvature.forms import Factorised
 from sparsid.errors import InputError

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
 from jax.scipy.linalg import cho_solve
 
+from sparsid.arrays import Array
 from sparsid.models.network import Factors, Params
 from sparsid.priors import Prior, Sums
 

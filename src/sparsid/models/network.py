@@ -4,19 +4,23 @@ Every weight array of a model is a *block*: a matrix whose rows are indexed by o
 named axis and whose columns by another. The regressors, the neurons of a hidden
 layer and the outputs are such axes, and neighbouring blocks share them. Row and
 column groups, removal and folding all read this table.
+
+The functions here take NumPy or JAX arrays alike and answer in kind: compiled inside
+the fit, plain NumPy in the moves between, where compiling for every new size would cost
+more than the work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax import Array
 from jaxtyping import Float
 
+from sparsid.arrays import Array, namespace
 from sparsid.errors import InputError
 
 Params = tuple[Array, ...]
@@ -24,23 +28,24 @@ Params = tuple[Array, ...]
 REGRESSORS = "regressors"
 OUTPUTS = "outputs"
 
-# f, f' and f'' as functions of the pre-activation h and the activation a = f(h).
-_Derivative = Callable[[Array, Array], Array]
-_ACTIVATIONS: dict[str, tuple[Callable[[Array], Array], _Derivative, _Derivative]] = {
+# f(h), and f', f'' as functions of h and a = f(h); xp is the array namespace.
+_Derivative = Callable[[Any, Array, Array], Array]
+_ACTIVATIONS: dict[str, tuple[Callable[[Any, Array], Array], _Derivative, _Derivative]]
+_ACTIVATIONS = {
     "tanh": (
-        jnp.tanh,
-        lambda h, a: 1.0 - a**2,
-        lambda h, a: -2.0 * a * (1.0 - a**2),
+        lambda xp, h: xp.tanh(h),
+        lambda xp, h, a: 1.0 - a**2,
+        lambda xp, h, a: -2.0 * a * (1.0 - a**2),
     ),
     "sigmoid": (
-        jax.nn.sigmoid,
-        lambda h, a: a * (1.0 - a),
-        lambda h, a: a * (1.0 - a) * (1.0 - 2.0 * a),
+        lambda xp, h: 0.5 * (1.0 + xp.tanh(0.5 * h)),
+        lambda xp, h, a: a * (1.0 - a),
+        lambda xp, h, a: a * (1.0 - a) * (1.0 - 2.0 * a),
     ),
     "relu": (
-        jax.nn.relu,
-        lambda h, a: jnp.where(h > 0.0, 1.0, 0.0),
-        lambda h, a: jnp.zeros_like(h),
+        lambda xp, h: xp.maximum(h, xp.zeros_like(h)),
+        lambda xp, h, a: xp.where(h > 0.0, xp.ones_like(h), xp.zeros_like(h)),
+        lambda xp, h, a: xp.zeros_like(h),
     ),
 }
 ACTIVATIONS = tuple(_ACTIVATIONS)
@@ -146,12 +151,11 @@ class Network:
         self, params: Params, z: Float[Array, "time regressors"]
     ) -> tuple[list[Array], list[Array], Array]:
         """Return layer inputs (ones appended), pre-activations and outputs."""
-        activation = _ACTIVATIONS[self.activation][0]
         inputs, pre, a = [], [], z
         for k, W in enumerate(params[: self.layers]):
             inputs.append(_with_ones(a))
             pre.append(inputs[-1] @ W)
-            a = activation(pre[-1]) if k < self.layers - 1 else pre[-1]
+            a = self.emit(pre[-1]) if k < self.layers - 1 else pre[-1]
         if self.linear_path:
             a = a + z @ params[-1]
         return inputs, pre, a
@@ -162,19 +166,9 @@ class Network:
         """Return the outputs."""
         return self.forward(params, z)[2]
 
-    def activations(
-        self, params: Params, z: Float[Array, "time regressors"]
-    ) -> dict[str, Array]:
-        """Return what every neuron emits, per hidden axis."""
-        inputs, _, _ = self.forward(params, z)
-        return {
-            name: a[:, :-1]
-            for name, a in zip(self.hidden_axes, inputs[1:], strict=True)
-        }
-
     def emit(self, h: Array) -> Array:
         """Return the activation function of ``h``."""
-        return _ACTIVATIONS[self.activation][0](h)
+        return _ACTIVATIONS[self.activation][0](namespace(h), h)
 
     def factors(
         self, params: Params, z: Float[Array, "time regressors"]
@@ -184,15 +178,15 @@ class Network:
         Back-propagation of every output: ``D_L = I``,
         ``D_l = (D_{l+1} W_{l+1}') o f'(h_l)``.
         """
-        slope = _ACTIVATIONS[self.activation][1]
+        xp, slope = namespace(z), _ACTIVATIONS[self.activation][1]
         inputs, pre, y = self.forward(params, z)
         n_y = self.widths[-1]
-        identity = jnp.broadcast_to(jnp.eye(n_y, dtype=z.dtype), (len(z), n_y, n_y))
+        identity = xp.broadcast_to(xp.eye(n_y, dtype=z.dtype), (len(z), n_y, n_y))
         right = [identity]
         for k in range(self.layers - 1, 0, -1):
             a = inputs[k][:, :-1]
             back = right[0] @ params[k][:-1].T
-            right.insert(0, back * slope(pre[k - 1], a)[:, None, :])
+            right.insert(0, back * slope(xp, pre[k - 1], a)[:, None, :])
         if self.linear_path:
             inputs.append(z)
             right.append(identity)
@@ -229,8 +223,8 @@ class Network:
         for k in range(self.layers - 1, 0, -1):
             W, a = params[k][:-1], inputs[k][:, :-1]
             dE_da = dE_dh @ W.T
-            B = slope(pre[k - 1], a)
-            D = bend(pre[k - 1], a) * dE_da
+            B = slope(jnp, pre[k - 1], a)
+            D = bend(jnp, pre[k - 1], a) * dE_da
             H = B[:, :, None] * jnp.einsum("ij,tjk,lk->til", W, H, W) * B[:, None, :]
             H = H + D[:, :, None] * jnp.eye(D.shape[1], dtype=D.dtype)
             hessians.insert(0, H)
@@ -242,4 +236,5 @@ class Network:
 
 
 def _with_ones(a: Array) -> Array:
-    return jnp.concatenate([a, jnp.ones((len(a), 1), a.dtype)], axis=1)
+    xp = namespace(a)
+    return xp.concatenate([a, xp.ones((len(a), 1), dtype=a.dtype)], axis=1)

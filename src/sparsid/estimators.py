@@ -1,0 +1,264 @@
+"""The estimator a user meets: constructor, fit, predict, simulate, summary, save."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from sparsid.frames import as_records
+from sparsid.fitted import Fitted, Forecast
+from sparsid.fitting import fit_records
+from sparsid.identification import Report
+from sparsid.outcomes import Outcome
+from sparsid.records import Record
+from sparsid.scores import fit_percent
+
+# What `score` gives a free run that diverged: finite, and below any run that did not.
+DIVERGED_SCORE = -1000.0
+
+
+class NARX(BaseEstimator):  # type: ignore[misc]
+    """Nonlinear model ``y(t) = f(u(t), ..., y(t-1), ...)``, pruned by the evidence.
+
+    The network sees ``u(t - delay), ..., u(t - delay - input_lags)`` and ``y(t-1), ...,
+    y(t - output_lags)`` of every channel. Its weights are fitted to the one-step error
+    under a Gaussian prior whose variances are learnt by maximising the evidence.
+
+    Parameters
+    ----------
+    lags
+        Largest lag of inputs and outputs.
+    hidden
+        Widths of the hidden layers before pruning; ``()`` is a linear model.
+    input_lags, output_lags
+        Separate lags; default ``lags``. ``output_lags=0`` is a nonlinear FIR model.
+    delay
+        Samples before an input can act; 0 includes ``u(t)``.
+    activation
+        ``"tanh"``, ``"sigmoid"`` or ``"relu"``. The evidence does not see where the
+        kinks of ReLU lie: do not compare activations by evidence alone.
+    linear_path
+        Add a linear path from regressors to outputs.
+    prior
+        ``"shape"``, ``"row"``, ``"column"``, ``"row+column"`` or ``"added"``; or one
+        for each layer. See :mod:`sparsid.priors`, also for the biases.
+    method
+        ``"sparse-bayes"``, or one of those it is compared with: ``"none"``,
+        ``"ridge"``, ``"lasso"``, ``"group-lasso"``.
+    strength
+        The paper's ``lambda``. Sparse Bayes: a multiplier, 1 is the evidence. Ridge,
+        lasso: the weight of the penalty against half the mean squared error of
+        standardised outputs.
+    algorithm
+        ``"guarded"``: steps that lower the full evidence cost, folding, checked
+        removals. ``"paper"``: the plain Algorithm 1 with its two thresholds.
+    curvature
+        ``"gauss-newton"``, ``"layer-gauss-newton"`` or ``"layer-hessian"`` (exact).
+    form
+        ``"auto"``, ``"primal"``, ``"dual"`` or ``"gram"``.
+    noise_std
+        Fix the noise standard deviation, in the outputs' units; None estimates it.
+    prune
+        Fold and remove neurons and regressors. Without it only vanishing groups go.
+    kappa_upsilon, kappa_w
+        Thresholds on prior variance and weight, in scaled units; None: 1e-4 both for
+        the paper's algorithm, practically zero otherwise.
+    max_cycles, tolerance
+        End of the fit: so many cycles, or a cost that falls by less per cycle.
+    starts
+        Random starts; the one with the best evidence is kept.
+    workers
+        Starts at once; None uses every core.
+    memory_limit
+        Gigabytes that the curvature may take.
+    seed
+        Makes results repeatable.
+    """
+
+    def __init__(
+        self,
+        lags: int = 5,
+        hidden: Sequence[int] = (100, 100),
+        *,
+        input_lags: int | None = None,
+        output_lags: int | None = None,
+        delay: int = 0,
+        activation: str = "tanh",
+        linear_path: bool = False,
+        prior: str | Sequence[str] = "row+column",
+        method: str = "sparse-bayes",
+        strength: float | None = None,
+        algorithm: str = "guarded",
+        curvature: str = "gauss-newton",
+        form: str = "auto",
+        noise_std: float | Sequence[float] | None = None,
+        prune: bool = True,
+        kappa_upsilon: float | None = None,
+        kappa_w: float | None = None,
+        max_cycles: int = 200,
+        tolerance: float = 1.0,
+        starts: int = 1,
+        workers: int | None = None,
+        memory_limit: float = 4.0,
+        seed: int = 0,
+    ) -> None:
+        self.lags = lags
+        self.hidden = hidden
+        self.input_lags = input_lags
+        self.output_lags = output_lags
+        self.delay = delay
+        self.activation = activation
+        self.linear_path = linear_path
+        self.prior = prior
+        self.method = method
+        self.strength = strength
+        self.algorithm = algorithm
+        self.curvature = curvature
+        self.form = form
+        self.noise_std = noise_std
+        self.prune = prune
+        self.kappa_upsilon = kappa_upsilon
+        self.kappa_w = kappa_w
+        self.max_cycles = max_cycles
+        self.tolerance = tolerance
+        self.starts = starts
+        self.workers = workers
+        self.memory_limit = memory_limit
+        self.seed = seed
+
+    # -- fitting -------------------------------------------------------------------
+
+    def fit(
+        self,
+        u: Any,
+        y: Any = None,
+        *,
+        dt: float | None = None,
+        progress: Report | None = None,
+    ) -> NARX:
+        """Fit the model and return it.
+
+        Parameters
+        ----------
+        u
+            A record, several records, or inputs as array, Series or DataFrame.
+        y
+            Outputs, if ``u`` is inputs. DataFrames whose index has jumps count as
+            separate records: no regressor crosses a jump.
+        dt
+            Sampling time of arrays; records carry theirs.
+        progress
+            Called after every cycle with a ``Progress``; returning True ends the fit
+            with the best model so far.
+        """
+        records = as_records(u, y, dt)
+        self.fitted_ = fit_records(self.get_params(deep=False), records, progress)
+        return self
+
+    # -- use -----------------------------------------------------------------------
+
+    def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
+        """Return predictions ``horizon`` samples ahead of the measured outputs.
+
+        Parameters
+        ----------
+        u
+            A record, or inputs with the measured outputs as ``y``.
+        """
+        return self._fitted.predict(self._one_record(u, y), horizon)
+
+    def simulate(
+        self, u: Any, y_init: Any = None, *, samples: int = 100, seed: int = 0
+    ) -> Forecast:
+        """Return the free run over a record, or over inputs alone.
+
+        Parameters
+        ----------
+        u
+            A record: the run starts from its first measured outputs. Or inputs.
+        y_init
+            Measured outputs that start a run over inputs; without them it starts as
+            the estimation record started.
+        samples, seed
+            Draws of weights and noise behind the standard deviation.
+        """
+        return self._fitted.simulate(u, y_init, samples=samples, seed=seed)
+
+    def score(self, u: Any, y: Any = None) -> float:
+        """Return the free-run fit ``1 - ||y - y_sim|| / ||y - mean(y)||``.
+
+        1 is perfect, 0 no better than the mean. The mean over records and outputs; a
+        run that diverges counts -1000. The first samples only start the run.
+        """
+        scores = []
+        for record in as_records(u, y, self._fitted.channels.dt):
+            for segment in record.segments():
+                run = self._fitted.simulate(segment, samples=0)
+                fit = np.asarray(fit_percent(segment, run)) / 100.0
+                scores.append(np.maximum(fit, DIVERGED_SCORE))
+        return float(np.mean(scores))
+
+    def summary(self) -> str:
+        """Return what was identified, as text."""
+        from sparsid.summary import summary
+
+        return summary(self)
+
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write the model to one self-contained file."""
+        from sparsid.storage import save
+
+        save(self, path, overwrite=overwrite)
+
+    # -- learnt attributes ---------------------------------------------------------
+
+    @property
+    def _fitted(self) -> Fitted:
+        check_is_fitted(self, "fitted_")
+        return self.fitted_
+
+    @property
+    def kept_(self) -> float:
+        """Share of the weights kept, biases not counted."""
+        return self._fitted.weights_kept / self._fitted.weights_total
+
+    @property
+    def noise_std_(self) -> NDArray[np.float64]:
+        """Estimated noise standard deviation per output, in its unit."""
+        return self._fitted.noise_std
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log evidence of the standardised outputs; NaN for methods without one."""
+        return self._fitted.log_evidence
+
+    @property
+    def outcome_(self) -> Outcome:
+        """How the fit ended."""
+        return self._fitted.outcome
+
+    @property
+    def history_(self) -> dict[str, NDArray[np.float64]]:
+        """Cost, noise, kept share and evidence, cycle by cycle."""
+        return self._fitted.history
+
+    @property
+    def regressors_(self) -> tuple[str, ...]:
+        """Names of the regressors kept."""
+        return self._fitted.regressor_names
+
+    @property
+    def max_lag_(self) -> int:
+        """Number of samples before the first that can be predicted."""
+        return self._fitted.lags.max_lag
+
+    def _one_record(self, u: Any, y: Any) -> Record:
+        if isinstance(u, Record) and y is None:
+            return u
+        return Record(u, y, dt=self._fitted.channels.dt)

@@ -1,0 +1,223 @@
+"""From records and settings to a fitted model."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsid.errors import InputError
+from sparsid.fitted import Channels, Fitted
+from sparsid.identification import Found, Report, Settings
+from sparsid.models.narx import Lags, regression_rows
+from sparsid.models.network import Network
+from sparsid.objectives import Regression, linearise_one_step
+from sparsid.posterior import Posterior, laplace
+from sparsid.priors import Flat, Prior, SparseBayes
+from sparsid.records import Record, check_compatible
+from sparsid.scaling import Scaling
+from sparsid.settings import (
+    LARGEST_COUNT,
+    make_lags,
+    make_network,
+    make_settings,
+    number,
+    whole,
+)
+from sparsid.starts import identify_many
+
+log = logging.getLogger(__name__)
+
+# Fewer rows than this tell nothing about a model.
+FEWEST_ROWS = 10
+
+
+def fit_records(
+    params: dict[str, Any], records: list[Record], report: Report | None = None
+) -> Fitted:
+    """Return the model fitted to the one-step error over all records.
+
+    Parameters
+    ----------
+    params
+        The estimator's settings by name.
+    """
+    check_compatible(records)
+    lags = make_lags(params, records[0].n_inputs, records[0].n_outputs)
+    network = make_network(params, lags)
+    segments, notes = usable_segments(records, lags)
+    scaling = Scaling.of(segments)
+    rows = regression(segments, scaling, lags)
+    noise = _fixed_noise(params["noise_std"], scaling)
+    settings = make_settings(params, network, len(rows.y), noise)
+    starts = whole("starts", params["starts"], 1, LARGEST_COUNT)
+    workers = params["workers"]
+    if workers is not None:
+        workers = whole("workers", workers, 1, LARGEST_COUNT)
+    seed = whole("seed", params["seed"], 0, 2**32 - 1)
+    with jax.enable_x64(True):
+        found = identify_many(
+            network,
+            jax.tree.map(jnp.asarray, rows),
+            settings,
+            seed=seed,
+            starts=starts,
+            workers=workers,
+            report=report,
+        )
+        best = choose_start(found, settings)
+        fitted = _finish(found[best], network, lags, rows, settings, segments, scaling)
+    fitted.details.update(
+        samples=sum(len(r) for r in records),
+        rows=len(rows.y),
+        records=len(records),
+        segments=len(segments),
+        notes=notes,
+        chosen_start=best,
+        starts=[
+            {
+                "log_evidence": f.log_evidence,
+                "cost": f.cost,
+                "weights_kept": f.weights_kept,
+                "outcome": f.outcome.value,
+                "seconds": f.seconds,
+            }
+            for f in found
+        ],
+    )
+    return fitted
+
+
+def usable_segments(
+    records: list[Record], lags: Lags
+) -> tuple[list[Record], list[str]]:
+    """Return gap-free stretches long enough for the lags, and what was left out."""
+    segments, notes = [], []
+    for number_, record in enumerate(records, 1):
+        name = record.name or f"record {number_}"
+        for first, stop in record.gaps:
+            notes.append(f"{name}: gap at samples {first} to {stop - 1}")
+        for segment in record.segments():
+            if len(segment) > lags.max_lag:
+                segments.append(segment)
+            else:
+                notes.append(
+                    f"{name}: {len(segment)} samples from {segment.start} left out, "
+                    f"not more than the largest lag of {lags.max_lag}"
+                )
+    for note in notes:
+        log.info(note)
+    rows = sum(len(s) - lags.max_lag for s in segments)
+    if rows < FEWEST_ROWS:
+        raise InputError(
+            f"{rows} samples are left after the largest lag of {lags.max_lag} in "
+            f"{sum(len(r) for r in records)} samples: at least {FEWEST_ROWS} are "
+            "needed; use a longer record or smaller lags"
+        )
+    return segments, notes
+
+
+def regression(
+    segments: list[Record], scaling: Scaling, lags: Lags
+) -> Regression:
+    """Return the scaled regression rows of all segments; none crosses a border."""
+    z, y = [], []
+    for segment in segments:
+        u_s, y_s = scaling.scale_u(segment.u), scaling.scale_y(segment.y)
+        z.append(regression_rows(lags.table, lags.max_lag, u_s, y_s))
+        y.append(y_s[lags.max_lag :])
+    return Regression(np.concatenate(z), np.concatenate(y))
+
+
+def choose_start(found: list[Found], settings: Settings) -> int:
+    """Return the start with the best evidence, or the lowest cost where there is none.
+
+    A start that diverged is chosen only if all did.
+    """
+    by_evidence = isinstance(settings.rule, SparseBayes)
+    scores = [f.log_evidence if by_evidence else -f.cost for f in found]
+    return int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
+
+
+def _fixed_noise(noise_std: Any, scaling: Scaling) -> NDArray[np.float64] | None:
+    if noise_std is None:
+        return None
+    given = np.atleast_1d(np.asarray(noise_std, dtype=object))
+    values = [number("noise_std", v, 0.0) for v in given]
+    if len(values) not in (1, len(scaling.y_std)) or min(values) <= 0.0:
+        raise InputError(
+            f"noise_std={noise_std!r}: give one positive number, or one for each of "
+            f"the {len(scaling.y_std)} outputs"
+        )
+    return np.broadcast_to((np.array(values) / scaling.y_std) ** 2, scaling.y_std.shape)
+
+
+def _finish(
+    found: Found,
+    network: Network,
+    lags: Lags,
+    rows: Regression,
+    settings: Settings,
+    segments: list[Record],
+    scaling: Scaling,
+) -> Fitted:
+    params = jax.device_get(found.state.params)
+    data = Regression(rows.z[:, found.columns], rows.y)
+    noise = np.asarray(found.state.noise)
+    prior = found.state.prior
+    rule = settings.rule
+    if not rule.learns_noise and settings.noise is None:
+        # Ridge and lasso fix the ratio of noise to prior; the noise follows at the end.
+        residual = rows.y - found.network.apply(params, data.z)
+        scale = (residual**2).mean(0)
+        noise = noise * scale
+        prior = _scaled(prior, float(scale.mean()))
+    total = sum((n - b.bias) * m for b, (n, m) in zip(network.blocks, network.shapes, strict=True))
+    return Fitted(
+        channels=Channels.of(segments[0]),
+        scaling=scaling,
+        lags=lags,
+        regressors=tuple(lags.table[k] for k in found.columns),
+        network=found.network,
+        params=params,
+        noise=noise,
+        posterior=_posterior(found.network, params, noise, prior, data, rule),
+        start_outputs=segments[0].y[0],
+        start_widths=network.widths,
+        weights_kept=found.weights_kept,
+        weights_total=total,
+        log_evidence=_evidence(found, rule),
+        outcome=found.outcome,
+        history=found.history,
+        details={},
+    )
+
+
+def _posterior(
+    network: Network, params: Any, noise: Any, prior: Prior, data: Any, rule: Any
+) -> Posterior:
+    """Return the Laplace posterior; without a prior there is none, and no spread."""
+    if isinstance(rule, Flat):
+        return Posterior(np.zeros(sum(p.size for p in params)), None)
+    linearised = linearise_one_step(network, params, noise, data)
+    return laplace(linearised, prior)
+
+
+def _scaled(prior: Prior, factor: float) -> Prior:
+    return tuple(
+        p.scaled(np.full(p.rows.shape, factor), np.ones(p.columns.shape))
+        for p in jax.device_get(prior)
+    )
+
+
+def _evidence(found: Found, rule: Any) -> float:
+    """Ridge and lasso have a cost but no evidence, their noise is not part of it."""
+    if isinstance(rule, SparseBayes):
+        return found.log_evidence
+    return float("nan")
+
+

@@ -1,0 +1,414 @@
+"""The identification of one network: warm up, fold, prune, converge.
+
+The paper's Algorithm 1 alternates a re-weighted fit, an update of the variances and
+pruning by thresholds. On networks that over-fits and hardly prunes, so the default
+(``algorithm="guarded"``) differs in three ways, each measured in ``docs/method.md``:
+steps descend the *full* cost, log-determinant included; redundant neurons are folded
+into each other after a short warm-up; removals are kept only if the evidence agrees.
+``algorithm="paper"`` is the plain form.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsid.arrays import Array
+from sparsid import moves
+from sparsid.curvature import choose
+from sparsid.curvature.choice import DEFAULT_MEMORY_LIMIT
+from sparsid.descent import Descent
+from sparsid.evidence import Problem, State, log_evidence
+from sparsid.models.network import REGRESSORS, Network
+from sparsid.objectives import Regression
+from sparsid.outcomes import Outcome
+from sparsid.priors import Rule, SparseBayes, start_prior
+
+ALGORITHMS = ("guarded", "paper")
+
+# Variance of the noise at the start, of standardised outputs. A cold start at the true
+# noise stalls, at the output's variance it is slow.
+START_NOISE = 0.01
+# Rebuild the arrays when this share of the weights' space can be saved: each rebuild
+# may cost a compilation.
+WORTH_SHRINKING = 0.5
+# At most this share of the rows is proposed for removal at once.
+LARGEST_SHARE = 0.5
+# Cycles over which the fall of the cost is judged.
+WINDOW = 5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one network is identified; see ``NARX`` for the meaning of each."""
+
+    rule: Rule
+    kinds: tuple[str, ...]
+    algorithm: str = "guarded"
+    curvature: str = "gauss-newton"
+    form: str = "auto"
+    memory_limit: float = DEFAULT_MEMORY_LIMIT
+    noise: NDArray[np.float64] | None = None
+    warm_up: int = 20
+    steps: int = 3
+    max_cycles: int = 200
+    tolerance: float = 1.0
+    fold_tolerance: float = 1.0
+    prune: bool = True
+    largest_rise: float = 2.0
+    largest_chi2: float = 1.0
+    kappa_upsilon: float = 1e-10
+    kappa_w: float = 0.0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A look at a running fit; noise is the variance per scaled output."""
+
+    phase: str
+    cycle: int
+    max_cycles: int
+    cost: float
+    noise: NDArray[np.float64]
+    kept: float
+    seconds: float
+    start: int = 0
+    starts: int = 1
+
+
+Report = Callable[[Progress], bool | None]
+
+
+class Found(NamedTuple):
+    """The result of one start, in scaled units."""
+
+    network: Network
+    state: State
+    columns: NDArray[np.intp]
+    log_evidence: float
+    cost: float
+    outcome: Outcome
+    history: dict[str, NDArray[np.float64]]
+    weights_kept: int
+    seconds: float
+
+
+class _Stop(Exception):  # noqa: N818
+    """The caller asked for an end."""
+
+
+def identify(
+    network: Network,
+    data: Regression,
+    settings: Settings,
+    *,
+    key: Array,
+    report: Report | None = None,
+) -> Found:
+    """Return the network identified from one random start.
+
+    Parameters
+    ----------
+    report
+        Called after every cycle; if it returns True the fit ends there.
+    """
+    run = Identification(network, data, settings, key=key, report=report)
+    return run.run()
+
+
+class Identification:
+    """One run, from random weights to a pruned network."""
+
+    def __init__(
+        self,
+        network: Network,
+        data: Regression,
+        settings: Settings,
+        *,
+        key: Array,
+        report: Report | None = None,
+    ) -> None:
+        self.settings, self.report = settings, report
+        self.total = sum(n * m for n, m in _weight_shapes(network))
+        self.columns = np.arange(network.axes[REGRESSORS])
+        self.began = time.perf_counter()
+        self.cycles = 0
+        self.history: dict[str, list[float]] = {}
+        params = network.init(key=key)
+        prior = settings.rule.start(start_prior(network, settings.kinds), params)
+        noise = settings.noise
+        if noise is None:
+            level = START_NOISE if settings.rule.learns_noise else 1.0
+            noise = np.full(data.y.shape[1], level)
+        self.descent = self._descent(network, data, State(params, prior, noise))
+
+    # -- the course of a run -------------------------------------------------------
+
+    def run(self) -> Found:
+        """Return what the phases lead to, or what there was when stopped."""
+        try:
+            if self.settings.algorithm == "paper":
+                outcome = self._algorithm_1()
+            elif isinstance(self.settings.rule, SparseBayes):
+                outcome = self._guarded()
+            else:
+                outcome = self._converge("fit")
+        except _Stop:
+            outcome = Outcome.STOPPED
+        return self._finish(outcome)
+
+    def _guarded(self) -> Outcome:
+        """Warm up, fold, settle, prune, converge."""
+        settings = self.settings
+        for _ in range(settings.warm_up):
+            self._cycle("warm up", steps=1)
+        if settings.prune:
+            network, state, data = self._here()
+            self._adopt(
+                moves.fold_redundant(network, state, data, settings.fold_tolerance)
+            )
+            self._shrink()
+        for _ in range(settings.warm_up):
+            self._cycle("settle", steps=2)
+        if not settings.prune:
+            return self._converge("converge")
+        self._prune()
+        return self._converge("converge")
+
+    def _algorithm_1(self) -> Outcome:
+        """Fit to convergence, update, prune by thresholds, up to ``max_cycles``."""
+        settings = self.settings
+        previous = np.inf
+        for _ in range(settings.max_cycles):
+            for _ in range(settings.warm_up):
+                before = self.descent.cost
+                if self.descent.step() < 1e-4 * abs(before):
+                    break
+            self.descent.update()
+            self._adopt(self._thresholded())
+            self._record("algorithm 1")
+            if not self._kept():
+                return Outcome.PRUNED
+            cost = self._full_cost()
+            if abs(previous - cost) < settings.tolerance:
+                return Outcome.CONVERGED
+            previous = cost
+        return Outcome.CYCLES
+
+    def _converge(self, phase: str) -> Outcome:
+        """Cycle until the cost falls by less than the tolerance, window by window."""
+        costs = [self.descent.cost]
+        while self.cycles < self.settings.max_cycles:
+            self._cycle(phase, steps=self.settings.steps)
+            costs.append(self.descent.cost)
+            if not self._kept():
+                return Outcome.PRUNED
+            if len(costs) > WINDOW:
+                fall = costs[-1 - WINDOW] - costs[-1]
+                if fall < WINDOW * self.settings.tolerance:
+                    return Outcome.CONVERGED
+        return Outcome.CYCLES
+
+    def _cycle(self, phase: str, steps: int) -> None:
+        """Some steps of the weights, one update of variances and noise, thresholds."""
+        for _ in range(steps):
+            self.descent.step()
+        self.descent.update()
+        self._adopt(self._thresholded())
+        self._record(phase)
+
+    # -- structure -----------------------------------------------------------------
+
+    def _thresholded(self) -> State:
+        network, state, _ = self._here()
+        settings = self.settings
+        cut = moves.threshold(state, settings.kappa_upsilon, settings.kappa_w)
+        return moves.sweep(network, cut)
+
+    def _here(self) -> tuple[Network, State, Regression]:
+        """Return network, state and data as the moves want them, in NumPy."""
+        d = self.descent
+        return d.problem.network, *jax.device_get((d.state, d.data))
+
+    def _prune(self) -> None:
+        """Remove shares of rows and neurons as long as the evidence agrees."""
+        share = LARGEST_SHARE
+        while True:
+            network, state, data = self._here()
+            order = moves.candidates(network, state, data)
+            chosen = self._choose(order, max(1, int(share * len(order))))
+            if not chosen:
+                return
+            state = moves.remove(network, state, data, chosen)
+            if self._refitted(state):
+                share = min(LARGEST_SHARE, 1.3 * share)
+                self._shrink()
+            elif len(chosen) == 1:
+                return
+            else:
+                share = len(chosen) / len(order) / 2.0
+
+    def _choose(
+        self, order: list[moves.Candidate], count: int
+    ) -> list[moves.Candidate]:
+        """Return the least needed candidates, leaving every block a row."""
+        left = {}
+        for c in order:
+            if c.column is None:
+                left[c.block] = left.get(c.block, 0) + 1
+        chosen: list[moves.Candidate] = []
+        for c in order[:count]:
+            if c.chi2 > self.settings.largest_chi2:
+                break
+            if c.column is None:
+                if left[c.block] == 1:
+                    continue
+                left[c.block] -= 1
+            chosen.append(c)
+        return chosen
+
+    def _refitted(self, state: State) -> bool:
+        """Adopt a pruned state if a short refit brings the cost back, else keep."""
+        before = self.descent
+        trial = self._descent(
+            before.problem.network, before.data, state, damping=before.damping
+        )
+        for _ in range(6):
+            if trial.cost < before.cost:
+                break
+            for _ in range(2):
+                trial.step()
+            trial.update()
+        if not trial.cost <= before.cost + self.settings.largest_rise:
+            self._record("prune")
+            return False
+        self.descent = trial
+        self._record("prune")
+        return True
+
+    def _shrink(self) -> None:
+        """Rebuild smaller arrays if that saves enough."""
+        wide, state, data = self._here()
+        network, state, chosen = moves.shrink(wide, state)
+        if _size(network) > WORTH_SHRINKING * _size(wide):
+            return
+        self.columns = self.columns[chosen[REGRESSORS]]
+        data = Regression(data.z[:, chosen[REGRESSORS]], data.y)
+        self.descent = self._descent(
+            network, data, state, damping=self.descent.damping
+        )
+
+    def _adopt(self, state: State) -> None:
+        """Go on from a changed state; nothing to do if no weight was removed."""
+        d = self.descent
+        before = moves.live_weights(jax.device_get(d.state))
+        after = moves.live_weights(state)
+        if all(np.array_equal(a, b) for a, b in zip(before, after, strict=True)):
+            return
+        self.descent = self._descent(
+            d.problem.network, d.data, state, damping=d.damping
+        )
+
+    # -- bookkeeping ---------------------------------------------------------------
+
+    def _descent(
+        self, network: Network, data: Regression, state: State, **more: float
+    ) -> Descent:
+        s = self.settings
+        rows = data.y.size
+        kinds = tuple(p.kind for p in state.prior)
+        curvature = choose(s.curvature, s.form, network, kinds, rows, s.memory_limit)
+        return Descent(
+            Problem(network, curvature),
+            jax.tree.map(jnp.asarray, data),
+            s.rule,
+            jax.tree.map(jnp.asarray, state),
+            evidence_steps=s.algorithm == "guarded",
+            fixed_noise=s.noise is not None,
+            **more,
+        )
+
+    def _kept(self) -> int:
+        network, state, _ = self._here()
+        return sum(moves.kept_weights(network, state))
+
+    def _full_cost(self) -> float:
+        """The cost with the log-determinant, whatever the steps count."""
+        d = self.descent
+        extra = (d.rule.volume - d.weights.volume) * float(d.at.log_det)
+        return d.cost + extra
+
+    def _record(self, phase: str) -> None:
+        """Keep the history, tell the caller, stop if asked or diverged."""
+        d = self.descent
+        self.cycles += 1
+        network, state, _ = self._here()
+        kept = moves.kept_weights(network, state)
+        gamma = 0.0 if d.at.gamma_outputs is None else float(d.at.gamma_outputs.sum())
+        row = {
+            "cost": self._full_cost(),
+            "log_evidence": log_evidence(d.at, d.state.noise, d.data.y.shape[0]),
+            "kept": sum(kept) / self.total,
+            "effective_weights": gamma,
+            "damping": d.damping,
+            "seconds": time.perf_counter() - self.began,
+        }
+        for k, value in enumerate(np.asarray(d.state.noise)):
+            row[f"noise{k + 1}"] = float(value)
+        for block, count in zip(d.problem.network.blocks, kept, strict=True):
+            row[f"kept_{block.name}"] = float(count)
+        for name, value in row.items():
+            self.history.setdefault(name, []).append(value)
+        if self.report is None:
+            return
+        progress = Progress(
+            phase,
+            self.cycles,
+            self.settings.max_cycles,
+            row["cost"],
+            np.asarray(d.state.noise),
+            row["kept"],
+            row["seconds"],
+        )
+        if self.report(progress):
+            raise _Stop
+
+    def _finish(self, outcome: Outcome) -> Found:
+        d = self.descent
+        if not np.isfinite(d.cost):
+            outcome = Outcome.DIVERGED
+        network, state, _ = self._here()
+        state = moves.sweep(network, state)
+        network, state, chosen = moves.shrink(network, state, exact=True)
+        kept = sum(moves.kept_weights(network, state))
+        if kept == 0 and outcome is not Outcome.STOPPED:
+            outcome = Outcome.PRUNED
+        return Found(
+            network,
+            state,
+            self.columns[chosen[REGRESSORS]],
+            log_evidence(d.at, d.state.noise, d.data.y.shape[0]),
+            self._full_cost(),
+            outcome,
+            {name: np.array(values) for name, values in self.history.items()},
+            kept,
+            time.perf_counter() - self.began,
+        )
+
+
+def _weight_shapes(network: Network) -> list[tuple[int, int]]:
+    return [
+        (n - block.bias, m)
+        for block, (n, m) in zip(network.blocks, network.shapes, strict=True)
+    ]
+
+
+def _size(network: Network) -> int:
+    return sum(n * m for n, m in network.shapes)

@@ -1,0 +1,169 @@
+"""From a user's settings to structure and algorithm, each checked at the door."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsid.curvature import CURVATURES, FORMS
+from sparsid.errors import InputError
+from sparsid.identification import ALGORITHMS, Settings
+from sparsid.models.narx import Lags
+from sparsid.models.network import ACTIVATIONS, Network
+from sparsid.priors import (
+    Constant,
+    Flat,
+    Norm,
+    Rule,
+    SparseBayes,
+    resolve_kinds,
+)
+
+METHODS = ("sparse-bayes", "none", "ridge", "lasso", "group-lasso")
+# Settings beyond these are slips of the keyboard, not models.
+LARGEST_LAG = 10_000
+LARGEST_WIDTH = 100_000
+LARGEST_COUNT = 10_000_000
+
+_DEFAULT_STRENGTH = {"sparse-bayes": 1.0, "ridge": 1e-4, "lasso": 1e-4, "group-lasso": 1e-3}
+# kappa_upsilon and kappa_w. The paper's own for its algorithm; the quadratic bound of a
+# norm approaches zero but never reaches it; the guarded algorithm has checked removals.
+_THRESHOLDS = {"paper": (1e-4, 1e-4), "norm": (0.0, 1e-5), "guarded": (1e-10, 0.0)}
+
+
+def make_lags(params: dict[str, Any], inputs: int, outputs: int) -> Lags:
+    """Return the regressors that the settings ask for."""
+    largest = whole("lags", params["lags"], 0, LARGEST_LAG)
+    chosen = {}
+    for name in ("input_lags", "output_lags"):
+        value = params[name]
+        chosen[name] = largest if value is None else whole(name, value, 0, LARGEST_LAG)
+    delay = whole("delay", params["delay"], 0, LARGEST_LAG)
+    lags = Lags(inputs, outputs, chosen["input_lags"], chosen["output_lags"], delay)
+    if not lags.table:
+        raise InputError(
+            "the model has no regressor: a record without inputs needs output_lags of "
+            "1 or more"
+        )
+    return lags
+
+
+def make_network(params: dict[str, Any], lags: Lags) -> Network:
+    """Return the network that the settings ask for."""
+    hidden = params["hidden"]
+    if isinstance(hidden, numbers.Integral):
+        hidden = (hidden,)
+    if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str):
+        raise InputError(
+            f"hidden={hidden!r}: give the widths of the hidden layers, as in (100, 100)"
+        )
+    widths = [whole("hidden", n, 1, LARGEST_WIDTH) for n in hidden]
+    one_of("activation", params["activation"], ACTIVATIONS)
+    # Without hidden layers the network is the linear path already.
+    linear_path = bool(params["linear_path"]) and bool(widths)
+    widths = [len(lags.table), *widths, lags.n_outputs]
+    return Network(tuple(widths), params["activation"], linear_path)
+
+
+def make_settings(
+    params: dict[str, Any],
+    network: Network,
+    rows: int,
+    noise: NDArray[np.float64] | None,
+) -> Settings:
+    """Return the algorithm that the settings ask for.
+
+    Parameters
+    ----------
+    rows
+        Rows of the regression.
+    noise
+        Fixed noise variance in scaled units, or None.
+    """
+    method = one_of("method", params["method"], METHODS)
+    algorithm = one_of("algorithm", params["algorithm"], ALGORITHMS)
+    if algorithm == "paper" and method != "sparse-bayes":
+        raise InputError(
+            f"algorithm='paper' is the paper's sparse Bayes; method={method!r} runs "
+            "with algorithm='guarded'"
+        )
+    kinds = resolve_kinds(params["prior"], network)
+    if method == "lasso":
+        kinds = ("shape",) * len(kinds)
+    if method == "group-lasso" and "shape" in kinds:
+        raise InputError(
+            "method='group-lasso' needs groups: choose prior='row', 'column' or "
+            "'row+column', or method='lasso'"
+        )
+    style = "norm" if "lasso" in method else algorithm
+    kappa_upsilon, kappa_w = _THRESHOLDS[style]
+    if params["kappa_upsilon"] is not None:
+        kappa_upsilon = number("kappa_upsilon", params["kappa_upsilon"], 0.0)
+    if params["kappa_w"] is not None:
+        kappa_w = number("kappa_w", params["kappa_w"], 0.0)
+    return Settings(
+        rule=_rule(method, params["strength"], rows),
+        kinds=kinds,
+        algorithm=algorithm,
+        curvature=one_of("curvature", params["curvature"], CURVATURES),
+        form=one_of("form", params["form"], FORMS),
+        memory_limit=1e9 * number("memory_limit", params["memory_limit"], 0.0),
+        noise=noise,
+        max_cycles=whole("max_cycles", params["max_cycles"], 1, LARGEST_COUNT),
+        tolerance=number("tolerance", params["tolerance"], 0.0),
+        prune=bool(params["prune"]),
+        kappa_upsilon=kappa_upsilon,
+        kappa_w=kappa_w,
+    )
+
+
+def _rule(method: str, strength: float | None, rows: int) -> Rule:
+    if method == "none":
+        if strength is not None:
+            raise InputError("method='none' has no penalty: leave strength out")
+        return Flat()
+    value = _DEFAULT_STRENGTH[method]
+    if strength is not None:
+        value = number("strength", strength, 0.0)
+        if value == 0.0:
+            raise InputError("strength=0: use method='none' for a fit without penalty")
+    if method == "sparse-bayes":
+        return SparseBayes(value)
+    return Constant(value, rows) if method == "ridge" else Norm(value, rows)
+
+
+# -- single values -------------------------------------------------------------------
+
+
+def whole(name: str, value: Any, smallest: int, largest: int) -> int:
+    """Return a whole number within bounds, or say what is wrong with it."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InputError(f"{name}={value!r}: give a whole number")
+    if not smallest <= value <= largest:
+        raise InputError(
+            f"{name}={value}: give a whole number from {smallest} to {largest}"
+        )
+    return int(value)
+
+
+def number(name: str, value: Any, smallest: float) -> float:
+    """Return a finite number that is not too small, or say what is wrong with it."""
+    good = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not good or not np.isfinite(value) or value < smallest:
+        raise InputError(f"{name}={value!r}: give a number of {smallest:g} or more")
+    return float(value)
+
+
+def one_of(name: str, value: Any, known: Any) -> str:
+    """Return a known name, or list those that are."""
+    if value not in tuple(known):
+        raise InputError(
+            f"{name}={value!r} is not known: choose one of {', '.join(known)}"
+        )
+    return str(value)
+
+
