@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sparsid.arrays import Array
 from sparsid.evidence import (
     Evaluation,
     Problem,
@@ -102,11 +104,8 @@ class Descent:
 
     def update(self) -> float:
         """Update variances and noise; return how much the cost fell."""
-        prior = self.rule.update(self.state.prior, self.state.params, self.at.gamma)
-        noise = self.state.noise
-        if self.rule.learns_noise and not self.fixed_noise:
-            noise = self._noise()
-        state = self.state._replace(prior=prior, noise=noise)
+        learn_noise = self.rule.learns_noise and not self.fixed_noise
+        state = _updated(self.rule, learn_noise, self.state, self.at, len(self.data.y))
         at = self.evaluate(state)
         fall = self.cost - float(at.cost)
         if self.evidence_steps and not fall > -1e-9 * abs(self.cost):
@@ -114,10 +113,19 @@ class Descent:
         self.state, self.at = state, at
         return fall
 
-    def _noise(self) -> Array:
-        """``sigma2 <- sigma2 ((SSE / sigma2) / (N - gamma))^1/2`` per output."""
-        rows = self.data.y.shape[0]
-        effective = 0.0 if self.at.gamma_outputs is None else self.at.gamma_outputs
-        left = jnp.maximum(rows - self.rule.volume * effective, 1.0)
-        ratio = jnp.sqrt(self.at.squares / left)
-        return jnp.maximum(self.state.noise * ratio, SMALLEST_NOISE)
+
+@partial(jax.jit, static_argnames=("rule", "learn_noise"))
+def _updated(
+    rule: Rule, learn_noise: bool, state: State, at: Evaluation, rows: int
+) -> State:
+    """Return the state with new variances and noise.
+
+    ``sigma2 <- sigma2 ((SSE / sigma2) / (N - gamma))^1/2`` per output.
+    """
+    prior = rule.update(state.prior, state.params, at.gamma)
+    if not learn_noise:
+        return state._replace(prior=prior)
+    effective = 0.0 if at.gamma_outputs is None else at.gamma_outputs
+    left = jnp.maximum(rows - rule.volume * effective, 1.0)
+    noise = state.noise * jnp.sqrt(at.squares / left)
+    return State(state.params, prior, jnp.maximum(noise, SMALLEST_NOISE))

@@ -75,7 +75,7 @@ def evaluate(
     state: State,
     data: Regression,
     weights: Weights,
-    offset: Array,
+    offset: Array | float,
     full: bool,
 ) -> Evaluation:
     """Return the cost at ``state``, its gradient and the factorised curvature.

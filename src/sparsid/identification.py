@@ -57,6 +57,7 @@ class Settings:
     memory_limit: float = DEFAULT_MEMORY_LIMIT
     noise: NDArray[np.float64] | None = None
     warm_up: int = 20
+    warm_up_rows: int = 400
     steps: int = 3
     max_cycles: int = 200
     tolerance: float = 1.0
@@ -147,6 +148,7 @@ class Identification:
         if noise is None:
             level = START_NOISE if settings.rule.learns_noise else 1.0
             noise = np.full(data.y.shape[1], level)
+        self.rows = data
         self.descent = self._descent(network, data, State(params, prior, noise))
 
     # -- the course of a run -------------------------------------------------------
@@ -167,8 +169,7 @@ class Identification:
     def _guarded(self) -> Outcome:
         """Warm up, fold, settle, prune, converge."""
         settings = self.settings
-        for _ in range(settings.warm_up):
-            self._cycle("warm up", steps=1)
+        self._warm_up()
         if settings.prune:
             network, state, data = self._here()
             self._adopt(
@@ -181,6 +182,24 @@ class Identification:
             return self._converge("converge")
         self._prune()
         return self._converge("converge")
+
+    def _warm_up(self) -> None:
+        """Learn the rough shape at full width, from a part of the rows if many.
+
+        The cost of a wide network grows with the square and cube of the rows, and
+        folding needs no more than the rough shape.
+        """
+        few = min(self.settings.warm_up_rows, len(self.rows.y))
+        spread = np.linspace(0, len(self.rows.y) - 1, few).round().astype(int)
+        part = Regression(self.rows.z[spread], self.rows.y[spread])
+        d = self.descent
+        self.descent = self._descent(d.problem.network, part, d.state)
+        for _ in range(self.settings.warm_up):
+            self._cycle("warm up", steps=1)
+        d = self.descent
+        self.descent = self._descent(
+            d.problem.network, self.rows, d.state, damping=d.damping
+        )
 
     def _algorithm_1(self) -> Outcome:
         """Fit to convergence, update, prune by thresholds, up to ``max_cycles``."""

@@ -195,7 +195,7 @@ class Rule(Protocol):
     ) -> Prior:
         """Return the prior that follows from the weights."""
 
-    def offset(self, prior: Prior) -> Array:
+    def offset(self, prior: Prior) -> Array | float:
         """Return the part of the cost that depends on the variances alone."""
 
 
@@ -280,9 +280,9 @@ class SparseBayes:
             ),
         )
 
-    def offset(self, prior: Prior) -> Array:
+    def offset(self, prior: Prior) -> float:
         """Return zero: flat hyper-priors."""
-        return jnp.zeros(())
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -303,9 +303,9 @@ class Flat:
         """Return the prior unchanged."""
         return prior
 
-    def offset(self, prior: Prior) -> Array:
+    def offset(self, prior: Prior) -> float:
         """Return zero."""
-        return jnp.zeros(())
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -341,9 +341,9 @@ class Constant:
         """Return the prior unchanged."""
         return prior
 
-    def offset(self, prior: Prior) -> Array:
+    def offset(self, prior: Prior) -> float:
         """Return zero."""
-        return jnp.zeros(())
+        return 0.0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,33 @@
+# Two commands from a clean clone: `make demo` and `make test`. Both set up .venv first.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint types bench clean
+
+demo: $(VENV)/installed
+	$(BIN)/sparsid identify --out results --overwrite
+
+test: $(VENV)/installed-test
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/mypy
+	$(BIN)/pytest -n 2
+
+bench: $(VENV)/installed
+	$(BIN)/python benchmarks/one_step.py --out docs/results/one_step.json
+	$(BIN)/python benchmarks/curvature.py --out docs/results/curvature.json
+	$(BIN)/python benchmarks/layer_hessian.py --out docs/results/layer_hessian.json
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable ".[test]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) results .pytest_cache .mypy_cache .ruff_cache
