@@ -1,28 +1,32 @@
 """Runtime shape checks for the numeric modules, and 64-bit arithmetic on request."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import jax
 import pytest
 from jaxtyping import install_import_hook
 
-NUMERIC_MODULES = [
-    "sparsid.models",
-    "sparsid.curvature",
-    "sparsid.objectives",
-    "sparsid.evidence",
-    "sparsid.priors",
-    "sparsid.descent",
-    "sparsid.moves",
-    "sparsid.posterior",
-]
+# Before anything imports them; off for users.
+install_import_hook(
+    [
+        "sparsid.models",
+        "sparsid.curvature",
+        "sparsid.objectives",
+        "sparsid.moves",
+        "sparsid.posterior",
+    ],
+    "beartype.beartype",
+)
 
-# Before anything imports sparsid; off for users.
-install_import_hook(NUMERIC_MODULES, "beartype.beartype")
+# Compilation dominates the suite: workers and later runs share compiled programs.
+_CACHE = Path(__file__).parents[1] / ".pytest_cache" / "jax"
+jax.config.update("jax_compilation_cache_dir", str(_CACHE))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 
 @pytest.fixture
 def x64() -> Iterator[None]:
-    """64-bit arithmetic for tests of the engine; the estimator switches it on itself."""
+    """64-bit arithmetic for the engine's tests; the estimator switches it on itself."""
     with jax.enable_x64(True):
         yield

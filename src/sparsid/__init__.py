@@ -1,22 +1,74 @@
-"""sparsid: compact neural models of dynamic systems by sparse Bayesian learning."""
+"""sparsid: compact neural models of dynamic systems by sparse Bayesian learning.
 
-from sparsid import datasets as datasets
-from sparsid.errors import FileFormatError as FileFormatError
-from sparsid.errors import InputError as InputError
-from sparsid.estimators import NARX as NARX
-from sparsid.fitted import Fitted as Fitted
-from sparsid.fitted import Forecast as Forecast
-from sparsid.identification import Progress as Progress
-from sparsid.outcomes import Outcome as Outcome
-from sparsid.reading import read as read
-from sparsid.reading import read_csv as read_csv
-from sparsid.reading import read_mat as read_mat
-from sparsid.reading import read_npz as read_npz
-from sparsid.records import Record as Record
-from sparsid.scores import fit_percent as fit_percent
-from sparsid.scores import r2 as r2
-from sparsid.scores import rmse as rmse
-from sparsid.splitting import BlockSplit as BlockSplit
-from sparsid.storage import load as load
+The names below are loaded when they are first used, so that ``import sparsid`` and
+``sparsid --help`` do not wait for the numerical libraries.
+"""
 
-__version__ = "0.1.0"
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sparsid import datasets as datasets
+    from sparsid import plots as plots
+    from sparsid.errors import FileFormatError as FileFormatError
+    from sparsid.errors import InputError as InputError
+    from sparsid.estimators import NARX as NARX
+    from sparsid.fitted import Fitted as Fitted
+    from sparsid.fitted import Forecast as Forecast
+    from sparsid.identification import Progress as Progress
+    from sparsid.outcomes import Outcome as Outcome
+    from sparsid.reading import read as read
+    from sparsid.reading import read_csv as read_csv
+    from sparsid.reading import read_mat as read_mat
+    from sparsid.reading import read_npz as read_npz
+    from sparsid.records import Record as Record
+    from sparsid.scores import fit_percent as fit_percent
+    from sparsid.scores import r2 as r2
+    from sparsid.scores import rmse as rmse
+    from sparsid.splitting import BlockSplit as BlockSplit
+    from sparsid.storage import load as load
+
+    __version__: str
+
+# Where each public name lives; a module stands for itself. A test compares this with
+# the imports above.
+_HOMES = {
+    "datasets": "sparsid.datasets",
+    "plots": "sparsid.plots",
+    "FileFormatError": "sparsid.errors",
+    "InputError": "sparsid.errors",
+    "NARX": "sparsid.estimators",
+    "Fitted": "sparsid.fitted",
+    "Forecast": "sparsid.fitted",
+    "Progress": "sparsid.identification",
+    "Outcome": "sparsid.outcomes",
+    "read": "sparsid.reading",
+    "read_csv": "sparsid.reading",
+    "read_mat": "sparsid.reading",
+    "read_npz": "sparsid.reading",
+    "Record": "sparsid.records",
+    "fit_percent": "sparsid.scores",
+    "r2": "sparsid.scores",
+    "rmse": "sparsid.scores",
+    "BlockSplit": "sparsid.splitting",
+    "load": "sparsid.storage",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a public name, loading its module the first time."""
+    if name == "__version__":
+        # Its one home is pyproject.toml.
+        value: Any = import_module("importlib.metadata").version("sparsid")
+    elif name in _HOMES:
+        module = import_module(_HOMES[name])
+        value = module if _HOMES[name] == f"sparsid.{name}" else getattr(module, name)
+    else:
+        raise AttributeError(f"module 'sparsid' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return all public names, loaded or not."""
+    return sorted({*globals(), *_HOMES, "__version__"})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
-import jax
-import numpy as np
-from numpy.typing import NDArray
-
-Array = jax.Array | NDArray[np.float64]
+# A NumPy or a JAX array. The two share no base class and operators on their union
+# confuse type checkers; shapes are given by jaxtyping where they matter.
+Array: TypeAlias = Any
 
 
 def namespace(array: Array) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from functools import cached_property, partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sparsid.curvature import Curvature
 from sparsid.evidence import (
     Evaluation,
     Problem,
@@ -16,8 +18,9 @@ from sparsid.evidence import (
     evaluate,
     step,
 )
+from sparsid.models.network import Network
 from sparsid.objectives import Regression
-from sparsid.priors import Rule
+from sparsid.rules import Rule
 
 # Standardised outputs: below this the noise variance is round-off, not noise.
 SMALLEST_NOISE = 1e-12
@@ -29,8 +32,13 @@ SMALLEST_DAMPING = 1e-8
 class Descent:
     """A state going downhill: every method leaves the cost lower, or as it was.
 
+    Nothing is computed, nor is a form of the curvature chosen, before it is needed: a
+    wide network on all rows may be on its way to be folded only.
+
     Parameters
     ----------
+    curvature
+        Chooses the curvature for this network and data.
     evidence_steps
         Count the log-determinant in the steps' gradient and guard. Without it a step
         minimises data misfit and penalty alone, as in the paper.
@@ -40,7 +48,8 @@ class Descent:
 
     def __init__(
         self,
-        problem: Problem,
+        network: Network,
+        curvature: Callable[[], Curvature],
         data: Regression,
         rule: Rule,
         state: State,
@@ -49,11 +58,24 @@ class Descent:
         fixed_noise: bool = False,
         damping: float = START_DAMPING,
     ) -> None:
-        self.problem, self.data, self.rule = problem, data, rule
+        self.network, self._curvature = network, curvature
+        self.data, self.rule = data, rule
         self.evidence_steps, self.fixed_noise = evidence_steps, fixed_noise
         self.damping, self._growth = damping, 2.0
         self.state = state
-        self.at = self.evaluate(state)
+        self._at: Evaluation | None = None
+
+    @cached_property
+    def problem(self) -> Problem:
+        """Structure and form that programs are compiled for."""
+        return Problem(self.network, self._curvature())
+
+    @property
+    def at(self) -> Evaluation:
+        """The evaluation at the present state."""
+        if self._at is None:
+            self._at = self.evaluate(self.state)
+        return self._at
 
     @property
     def cost(self) -> float:
@@ -73,10 +95,11 @@ class Descent:
 
     def evaluate(self, state: State) -> Evaluation:
         """Return the evaluation at a state."""
-        offset = self.rule.offset(state.prior)
-        return evaluate(
+        offset = self.rule.offset(state.prior, len(self.data.y))
+        at: Evaluation = evaluate(
             self.problem, state, self.data, self.weights, offset, full=self.full
         )
+        return at
 
     def step(self, tries: int = 6) -> float:
         """Move the weights; return how much the cost fell (zero: no step found).
@@ -96,7 +119,7 @@ class Descent:
                 self.damping *= max(1.0 / 3.0, 1.0 - (2.0 * min(gain, 1.0) - 1.0) ** 3)
                 self.damping = max(self.damping, SMALLEST_DAMPING)
                 self._growth = 2.0
-                self.state, self.at = state, at
+                self.state, self._at = state, at
                 return fall
             self.damping = min(self.damping * self._growth, LARGEST_DAMPING)
             self._growth *= 2.0
@@ -110,7 +133,7 @@ class Descent:
         fall = self.cost - float(at.cost)
         if self.evidence_steps and not fall > -1e-9 * abs(self.cost):
             return 0.0
-        self.state, self.at = state, at
+        self.state, self._at = state, at
         return fall
 
 
@@ -122,7 +145,7 @@ def _updated(
 
     ``sigma2 <- sigma2 ((SSE / sigma2) / (N - gamma))^1/2`` per output.
     """
-    prior = rule.update(state.prior, state.params, at.gamma)
+    prior = rule.update(state.prior, state.params, at.gamma, rows)
     if not learn_noise:
         return state._replace(prior=prior)
     effective = 0.0 if at.gamma_outputs is None else at.gamma_outputs

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sparsid.frames import as_records
 from sparsid.fitted import Fitted, Forecast
 from sparsid.fitting import fit_records
+from sparsid.frames import as_records
 from sparsid.identification import Report
 from sparsid.outcomes import Outcome
 from sparsid.records import Record
@@ -70,7 +70,9 @@ class NARX(BaseEstimator):  # type: ignore[misc]
         Thresholds on prior variance and weight, in scaled units; None: 1e-4 both for
         the paper's algorithm, practically zero otherwise.
     max_cycles, tolerance
-        End of the fit: so many cycles, or a cost that falls by less per cycle.
+        End of the fit: so many cycles, or a cost (-2 log evidence, or -2 log
+        likelihood with the penalty) that falls by less per cycle; None: 1 for sparse
+        Bayes, 0.05 for the other methods.
     starts
         Random starts; the one with the best evidence is kept.
     workers
@@ -101,8 +103,8 @@ class NARX(BaseEstimator):  # type: ignore[misc]
         prune: bool = True,
         kappa_upsilon: float | None = None,
         kappa_w: float | None = None,
-        max_cycles: int = 200,
-        tolerance: float = 1.0,
+        max_cycles: int = 500,
+        tolerance: float | None = None,
         starts: int = 1,
         workers: int | None = None,
         memory_limit: float = 4.0,

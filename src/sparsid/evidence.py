@@ -100,7 +100,9 @@ def evaluate(
 
     rows = data.y.shape[0]
     squares = (residual**2).sum(0)
-    total_energy = sum((e.sum() for e in energy(state.prior, state.params)), jnp.zeros(()))
+    total_energy = sum(
+        (e.sum() for e in energy(state.prior, state.params)), jnp.zeros(())
+    )
     cost = (
         squares.sum()
         + rows * jnp.log(2 * jnp.pi * state.noise).sum()
@@ -167,7 +169,7 @@ def step(
     return params, 0.5 * (damping * length - along)
 
 
-def log_evidence(at: Evaluation, noise: np.ndarray, rows: int) -> float:
+def log_evidence(at: Evaluation, noise: Array, rows: int) -> float:
     """Return the log evidence of the linearised model at an evaluation."""
     squares = float(np.sum(at.squares))
     constant = rows * float(np.log(2 * np.pi * np.asarray(noise)).sum())

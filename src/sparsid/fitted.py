@@ -216,7 +216,8 @@ class Fitted:
             if y_init is not None:
                 raise InputError("a record carries its outputs: leave y_init out")
             self._check(u)
-            inputs, first = u.u, u.y[:lag]
+            inputs: Any = u.u
+            first: Any = u.y[:lag]
         else:
             inputs = self._inputs(u)
             first = None if y_init is None else self._first_outputs(y_init)
@@ -248,7 +249,9 @@ class Fitted:
             z_u = jnp.asarray(regression_rows(recursion.input_table, lag, u, y))
             depth = min(recursion.output_lags, lag)
             past = output_history(y, np.array([lag]), depth)[0]
-            past = jnp.zeros(recursion.output_lags * y.shape[1]).at[: len(past)].set(past)
+            past = (
+                jnp.zeros(recursion.output_lags * y.shape[1]).at[: len(past)].set(past)
+            )
             shape = (len(u) - lag, y.shape[1])
 
             def run(params: Params, e: Any) -> Any:
@@ -352,6 +355,8 @@ def _width(runs: Any) -> NDArray[np.float64]:
 
     One run that runs away does not move it.
     """
-    runs = np.nan_to_num(np.asarray(runs), nan=DIVERGED, posinf=DIVERGED, neginf=-DIVERGED)
+    runs = np.nan_to_num(
+        np.asarray(runs), nan=DIVERGED, posinf=DIVERGED, neginf=-DIVERGED
+    )
     low, high = np.quantile(np.clip(runs, -DIVERGED, DIVERGED), (0.158655, 0.841345), 0)
     return np.asarray((high - low) / 2.0)

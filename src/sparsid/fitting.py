@@ -17,8 +17,9 @@ from sparsid.models.narx import Lags, regression_rows
 from sparsid.models.network import Network
 from sparsid.objectives import Regression, linearise_one_step
 from sparsid.posterior import Posterior, laplace
-from sparsid.priors import Flat, Prior, SparseBayes
+from sparsid.priors import Prior
 from sparsid.records import Record, check_compatible
+from sparsid.rules import Flat, SparseBayes
 from sparsid.scaling import Scaling
 from sparsid.settings import (
     LARGEST_COUNT,
@@ -53,7 +54,7 @@ def fit_records(
     scaling = Scaling.of(segments)
     rows = regression(segments, scaling, lags)
     noise = _fixed_noise(params["noise_std"], scaling)
-    settings = make_settings(params, network, len(rows.y), noise)
+    settings = make_settings(params, network, noise)
     starts = whole("starts", params["starts"], 1, LARGEST_COUNT)
     workers = params["workers"]
     if workers is not None:
@@ -121,9 +122,7 @@ def usable_segments(
     return segments, notes
 
 
-def regression(
-    segments: list[Record], scaling: Scaling, lags: Lags
-) -> Regression:
+def regression(segments: list[Record], scaling: Scaling, lags: Lags) -> Regression:
     """Return the scaled regression rows of all segments; none crosses a border."""
     z, y = [], []
     for segment in segments:
@@ -176,7 +175,10 @@ def _finish(
         scale = (residual**2).mean(0)
         noise = noise * scale
         prior = _scaled(prior, float(scale.mean()))
-    total = sum((n - b.bias) * m for b, (n, m) in zip(network.blocks, network.shapes, strict=True))
+    total = sum(
+        (n - b.bias) * m
+        for b, (n, m) in zip(network.blocks, network.shapes, strict=True)
+    )
     return Fitted(
         channels=Channels.of(segments[0]),
         scaling=scaling,
@@ -219,5 +221,3 @@ def _evidence(found: Found, rule: Any) -> float:
     if isinstance(rule, SparseBayes):
         return found.log_evidence
     return float("nan")
-
-

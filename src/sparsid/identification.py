@@ -11,7 +11,8 @@ into each other after a short warm-up; removals are kept only if the evidence ag
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,16 +21,17 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.arrays import Array
 from sparsid import moves
-from sparsid.curvature import choose
+from sparsid.arrays import Array
+from sparsid.curvature import Curvature, choose
 from sparsid.curvature.choice import DEFAULT_MEMORY_LIMIT
 from sparsid.descent import Descent
-from sparsid.evidence import Problem, State, log_evidence
+from sparsid.evidence import State, log_evidence
 from sparsid.models.network import REGRESSORS, Network
 from sparsid.objectives import Regression
 from sparsid.outcomes import Outcome
-from sparsid.priors import Rule, SparseBayes, start_prior
+from sparsid.priors import start_prior
+from sparsid.rules import Norm, Rule, SparseBayes
 
 ALGORITHMS = ("guarded", "paper")
 
@@ -59,7 +61,7 @@ class Settings:
     warm_up: int = 20
     warm_up_rows: int = 400
     steps: int = 3
-    max_cycles: int = 200
+    max_cycles: int = 500
     tolerance: float = 1.0
     fold_tolerance: float = 1.0
     prune: bool = True
@@ -141,9 +143,11 @@ class Identification:
         self.columns = np.arange(network.axes[REGRESSORS])
         self.began = time.perf_counter()
         self.cycles = 0
+        self.structures = 0
         self.history: dict[str, list[float]] = {}
         params = network.init(key=key)
-        prior = settings.rule.start(start_prior(network, settings.kinds), params)
+        prior = start_prior(network, settings.kinds)
+        prior = settings.rule.start(prior, params, len(data.y))
         noise = settings.noise
         if noise is None:
             level = START_NOISE if settings.rule.learns_noise else 1.0
@@ -161,7 +165,7 @@ class Identification:
             elif isinstance(self.settings.rule, SparseBayes):
                 outcome = self._guarded()
             else:
-                outcome = self._converge("fit")
+                outcome = self._conventional()
         except _Stop:
             outcome = Outcome.STOPPED
         return self._finish(outcome)
@@ -184,22 +188,39 @@ class Identification:
         return self._converge("converge")
 
     def _warm_up(self) -> None:
-        """Learn the rough shape at full width, from a part of the rows if many.
+        """Learn the rough shape at full width; folding needs no more than that."""
+        with self._part_of_rows():
+            for _ in range(self.settings.warm_up):
+                self._cycle("warm up", steps=1)
 
-        The cost of a wide network grows with the square and cube of the rows, and
-        folding needs no more than the rough shape.
+    def _conventional(self) -> Outcome:
+        """Fit at fixed penalty; norms first on part of the rows, where groups die."""
+        if isinstance(self.settings.rule, Norm):
+            with self._part_of_rows():
+                self._converge("fit part", self.settings.max_cycles // 2)
+        return self._converge("fit", self.settings.max_cycles)
+
+    @contextmanager
+    def _part_of_rows(self) -> Iterator[None]:
+        """Work on some of the rows, if there are many.
+
+        The cost of a wide network grows with the square and cube of the rows.
         """
         few = min(self.settings.warm_up_rows, len(self.rows.y))
         spread = np.linspace(0, len(self.rows.y) - 1, few).round().astype(int)
-        part = Regression(self.rows.z[spread], self.rows.y[spread])
+        self._use_rows(spread)
+        try:
+            yield
+        finally:
+            self._use_rows(np.arange(len(self.rows.y)))
+
+    def _use_rows(self, chosen: NDArray[np.intp]) -> None:
+        if len(chosen) == len(self.descent.data.y):
+            return
         d = self.descent
-        self.descent = self._descent(d.problem.network, part, d.state)
-        for _ in range(self.settings.warm_up):
-            self._cycle("warm up", steps=1)
-        d = self.descent
-        self.descent = self._descent(
-            d.problem.network, self.rows, d.state, damping=d.damping
-        )
+        z, y = np.asarray(self.rows.z), np.asarray(self.rows.y)
+        part = Regression(z[chosen][:, self.columns], y[chosen])
+        self.descent = self._descent(d.network, part, d.state, damping=d.damping)
 
     def _algorithm_1(self) -> Outcome:
         """Fit to convergence, update, prune by thresholds, up to ``max_cycles``."""
@@ -221,12 +242,13 @@ class Identification:
             previous = cost
         return Outcome.CYCLES
 
-    def _converge(self, phase: str) -> Outcome:
+    def _converge(self, phase: str, until: int | None = None) -> Outcome:
         """Cycle until the cost falls by less than the tolerance, window by window."""
-        costs = [self.descent.cost]
-        while self.cycles < self.settings.max_cycles:
-            self._cycle(phase, steps=self.settings.steps)
-            costs.append(self.descent.cost)
+        steps = 1 if isinstance(self.settings.rule, Norm) else self.settings.steps
+        costs = [self._judged_cost()]
+        while self.cycles < (until or self.settings.max_cycles):
+            self._cycle(phase, steps)
+            costs.append(self._judged_cost())
             if not self._kept():
                 return Outcome.PRUNED
             if len(costs) > WINDOW:
@@ -236,11 +258,12 @@ class Identification:
         return Outcome.CYCLES
 
     def _cycle(self, phase: str, steps: int) -> None:
-        """Some steps of the weights, one update of variances and noise, thresholds."""
+        """Take some steps, update variances and noise, apply thresholds."""
         for _ in range(steps):
             self.descent.step()
         self.descent.update()
-        self._adopt(self._thresholded())
+        if self._adopt(self._thresholded()):
+            self._shrink()
         self._record(phase)
 
     # -- structure -----------------------------------------------------------------
@@ -254,7 +277,7 @@ class Identification:
     def _here(self) -> tuple[Network, State, Regression]:
         """Return network, state and data as the moves want them, in NumPy."""
         d = self.descent
-        return d.problem.network, *jax.device_get((d.state, d.data))
+        return d.network, *jax.device_get((d.state, d.data))
 
     def _prune(self) -> None:
         """Remove shares of rows and neurons as long as the evidence agrees."""
@@ -278,7 +301,7 @@ class Identification:
         self, order: list[moves.Candidate], count: int
     ) -> list[moves.Candidate]:
         """Return the least needed candidates, leaving every block a row."""
-        left = {}
+        left: dict[int, int] = {}
         for c in order:
             if c.column is None:
                 left[c.block] = left.get(c.block, 0) + 1
@@ -297,7 +320,7 @@ class Identification:
         """Adopt a pruned state if a short refit brings the cost back, else keep."""
         before = self.descent
         trial = self._descent(
-            before.problem.network, before.data, state, damping=before.damping
+            before.network, before.data, state, damping=before.damping
         )
         for _ in range(6):
             if trial.cost < before.cost:
@@ -320,20 +343,17 @@ class Identification:
             return
         self.columns = self.columns[chosen[REGRESSORS]]
         data = Regression(data.z[:, chosen[REGRESSORS]], data.y)
-        self.descent = self._descent(
-            network, data, state, damping=self.descent.damping
-        )
+        self.descent = self._descent(network, data, state, damping=self.descent.damping)
 
-    def _adopt(self, state: State) -> None:
-        """Go on from a changed state; nothing to do if no weight was removed."""
+    def _adopt(self, state: State) -> bool:
+        """Go on from a state with weights removed; return whether there are any."""
         d = self.descent
         before = moves.live_weights(jax.device_get(d.state))
         after = moves.live_weights(state)
         if all(np.array_equal(a, b) for a, b in zip(before, after, strict=True)):
-            return
-        self.descent = self._descent(
-            d.problem.network, d.data, state, damping=d.damping
-        )
+            return False
+        self.descent = self._descent(d.network, d.data, state, damping=d.damping)
+        return True
 
     # -- bookkeeping ---------------------------------------------------------------
 
@@ -341,11 +361,16 @@ class Identification:
         self, network: Network, data: Regression, state: State, **more: float
     ) -> Descent:
         s = self.settings
-        rows = data.y.size
-        kinds = tuple(p.kind for p in state.prior)
-        curvature = choose(s.curvature, s.form, network, kinds, rows, s.memory_limit)
+        self.structures += 1
+
+        def curvature() -> Curvature:
+            kinds = tuple(p.kind for p in state.prior)
+            rows = data.y.size
+            return choose(s.curvature, s.form, network, kinds, rows, s.memory_limit)
+
         return Descent(
-            Problem(network, curvature),
+            network,
+            curvature,
             jax.tree.map(jnp.asarray, data),
             s.rule,
             jax.tree.map(jnp.asarray, state),
@@ -359,10 +384,22 @@ class Identification:
         return sum(moves.kept_weights(network, state))
 
     def _full_cost(self) -> float:
-        """The cost with the log-determinant, whatever the steps count."""
+        """Return the cost with the log-determinant, whatever the steps count."""
         d = self.descent
         extra = (d.rule.volume - d.weights.volume) * float(d.at.log_det)
         return d.cost + extra
+
+    def _judged_cost(self) -> float:
+        """Return the cost in units of -2 log likelihood, noise learnt or not.
+
+        With noise and penalty in a fixed ratio the best noise for both has the cost
+        ``N log(||r||^2 + penalty)``.
+        """
+        d = self.descent
+        if d.rule.learns_noise or d.fixed_noise:
+            return self._full_cost()
+        constant = len(d.data.y) * float(np.log(2 * np.pi * d.state.noise).sum())
+        return float(d.data.y.size * np.log(max(d.cost - constant, 1e-300)))
 
     def _record(self, phase: str) -> None:
         """Keep the history, tell the caller, stop if asked or diverged."""
@@ -377,11 +414,12 @@ class Identification:
             "kept": sum(kept) / self.total,
             "effective_weights": gamma,
             "damping": d.damping,
+            "structure": float(self.structures),
             "seconds": time.perf_counter() - self.began,
         }
         for k, value in enumerate(np.asarray(d.state.noise)):
             row[f"noise{k + 1}"] = float(value)
-        for block, count in zip(d.problem.network.blocks, kept, strict=True):
+        for block, count in zip(d.network.blocks, kept, strict=True):
             row[f"kept_{block.name}"] = float(count)
         for name, value in row.items():
             self.history.setdefault(name, []).append(value)

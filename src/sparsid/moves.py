@@ -20,9 +20,9 @@ from sparsid.objectives import Regression
 
 Mask = NDArray[np.bool_]
 
-# Axes are padded with removed entries up to one of these sizes, so that shrinking a
-# network step by step meets few distinct shapes and few compilations.
-LADDER = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96)
+# Hidden layers are padded with removed neurons to one common width out of these: all
+# runs shrink through the same few shapes and share their compilations.
+LADDER = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 # Activations that others explain to this relative accuracy count as redundant.
 COLLINEAR = 1e-10
 
@@ -33,9 +33,7 @@ COLLINEAR = 1e-10
 def live_weights(state: State) -> list[Mask]:
     """Return which weights of every block are left, biases cut off."""
     masks = [p.variances() > 0 for p in state.prior]
-    return [
-        m[:-1] if p.bias else m for m, p in zip(masks, state.prior, strict=True)
-    ]
+    return [m[:-1] if p.bias else m for m, p in zip(masks, state.prior, strict=True)]
 
 
 def alive(network: Network, state: State) -> dict[str, Mask]:
@@ -49,7 +47,7 @@ def alive(network: Network, state: State) -> dict[str, Mask]:
         leaving[block.rows] |= mask.any(1)
         entering[block.columns] |= mask.any(0)
     masks = {axis: entering[axis] & leaving[axis] for axis in network.hidden_axes}
-    first, last = tuple(network.axes)[0], tuple(network.axes)[-1]
+    first, *_, last = network.axes
     return {first: leaving[first], **masks, last: np.ones(network.widths[-1], bool)}
 
 
@@ -127,9 +125,7 @@ def _mask(state: State, b: int, rows: Mask, columns: Mask) -> State:
 # -- folding -----------------------------------------------------------------------
 
 
-def fold(
-    network: Network, state: State, data: Regression, b: int, keep: Mask
-) -> State:
+def fold(network: Network, state: State, data: Regression, b: int, keep: Mask) -> State:
     """Remove rows of a block, handing their work to the others by least squares.
 
     The signals of the removed rows are regressed on those kept and a constant; the
@@ -174,14 +170,14 @@ def fold_redundant(
         Largest root mean square change of the outputs, in noise standard deviations.
     """
     for b in range(1, network.layers):
-        live = live_weights(state)[b].any(1)
+        live: Mask = np.array(live_weights(state)[b].any(1))
         inputs, _, outputs = network.forward(state.params, data.z)
         a = inputs[b][:, :-1]
         norms = np.linalg.norm(state.params[b][:-1], axis=1)
         order = qr((a - a.mean(0)) * norms, mode="economic", pivoting=True)[2]
         order = order[live[order]]
         for count in [n for n in LADDER if n < len(order)]:
-            keep = np.zeros(len(live), bool)
+            keep = np.zeros(len(live), np.bool_)
             keep[order[:count]] = True
             folded = fold(network, state, data, b, keep)
             change = network.apply(folded.params, data.z) - outputs
@@ -219,7 +215,10 @@ def candidates(network: Network, state: State, data: Regression) -> list[Candida
         alone = _unexplained(left[:, rows])
         effect = np.einsum("toj,ij->toi", right, weights[rows])
         chi2 = ((alone[:, None, :] * effect) ** 2).sum((0, 1))
-        found += [Candidate(float(c), b, int(i), None) for c, i in zip(chi2, rows, strict=True)]
+        found += [
+            Candidate(float(c), b, int(i), None)
+            for c, i in zip(chi2, rows, strict=True)
+        ]
         if state.prior[b].elements is not None:
             squares = (left**2).T @ (right**2).sum(1)
             squares = squares[: len(live)] * weights[: len(live)] ** 2
@@ -236,9 +235,11 @@ def remove(
     """Return the state without the chosen rows and weights."""
     for b, live in enumerate(live_weights(state)):
         rows = [c.row for c in chosen if c.block == b and c.column is None]
-        cells = [(c.row, c.column) for c in chosen if c.block == b and c.column is not None]
+        cells = [
+            (c.row, c.column) for c in chosen if c.block == b and c.column is not None
+        ]
         if rows:
-            keep = live.any(1)
+            keep: Mask = np.array(live.any(1))
             keep[rows] = False
             state = fold(network, state, data, b, keep)
         if cells:
@@ -277,17 +278,18 @@ def _input_of(network: Network, b: int) -> int:
 def shrink(
     network: Network, state: State, *, exact: bool = False
 ) -> tuple[Network, State, dict[str, NDArray[np.intp]]]:
-    """Return the network without its removed entries, padded to the ladder's sizes.
+    """Return the network without its removed entries, padded to a few fixed sizes.
 
     The third value says which entries of every axis are still there. With ``exact``
     nothing is padded, except that an axis keeps at least one entry.
     """
-    chosen = {}
-    for axis, mask in alive(network, state).items():
-        order = np.argsort(~mask, kind="stable")
-        count = int(mask.sum())
-        size = max(count, 1) if exact else _rung(count, len(mask))
-        chosen[axis] = np.sort(order[:size])
+    masks = alive(network, state)
+    counts = {axis: max(int(mask.sum()), 1) for axis, mask in masks.items()}
+    sizes = counts if exact else _padded(network, counts)
+    chosen = {
+        axis: np.sort(np.argsort(~mask, kind="stable")[: sizes[axis]])
+        for axis, mask in masks.items()
+    }
     params, prior = [], []
     for block, w, p in zip(network.blocks, state.params, state.prior, strict=True):
         rows, columns = chosen[block.rows], chosen[block.columns]
@@ -295,9 +297,17 @@ def shrink(
             rows = np.append(rows, len(w) - 1)
         params.append(w[rows][:, columns])
         prior.append(p.take(rows, columns))
-    smaller = network.resized({axis: len(index) for axis, index in chosen.items()})
+    smaller = network.resized(sizes)
     return smaller, state._replace(params=tuple(params), prior=tuple(prior)), chosen
 
 
-def _rung(count: int, size: int) -> int:
-    return min([n for n in LADDER if n >= count] + [size])
+def _padded(network: Network, counts: dict[str, int]) -> dict[str, int]:
+    """Return the sizes to pad to: regressors halved or not, hidden layers alike."""
+    sizes = dict(network.axes)
+    while sizes[REGRESSORS] > 1 and counts[REGRESSORS] <= (sizes[REGRESSORS] + 1) // 2:
+        sizes[REGRESSORS] = (sizes[REGRESSORS] + 1) // 2
+    widest = max((counts[axis] for axis in network.hidden_axes), default=1)
+    rung = min([n for n in LADDER if n >= widest], default=widest)
+    for axis in network.hidden_axes:
+        sizes[axis] = min(rung, sizes[axis])
+    return sizes

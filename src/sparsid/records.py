@@ -4,6 +4,7 @@ import math
 import numbers
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -317,6 +318,7 @@ def _check_names(names: tuple[str, ...]) -> None:
 
 
 def sampling_time(dt: Any) -> float:
+    """Return a sampling time that is a positive number of seconds."""
     if not isinstance(dt, numbers.Real) or not 0 < float(dt) < math.inf:
         raise InputError(f"dt is {dt!r} but must be a positive number of seconds.")
     return float(dt)

@@ -14,14 +14,8 @@ from sparsid.errors import InputError
 from sparsid.identification import ALGORITHMS, Settings
 from sparsid.models.narx import Lags
 from sparsid.models.network import ACTIVATIONS, Network
-from sparsid.priors import (
-    Constant,
-    Flat,
-    Norm,
-    Rule,
-    SparseBayes,
-    resolve_kinds,
-)
+from sparsid.priors import resolve_kinds
+from sparsid.rules import Constant, Flat, Norm, Rule, SparseBayes
 
 METHODS = ("sparse-bayes", "none", "ridge", "lasso", "group-lasso")
 # Settings beyond these are slips of the keyboard, not models.
@@ -29,7 +23,12 @@ LARGEST_LAG = 10_000
 LARGEST_WIDTH = 100_000
 LARGEST_COUNT = 10_000_000
 
-_DEFAULT_STRENGTH = {"sparse-bayes": 1.0, "ridge": 1e-4, "lasso": 1e-4, "group-lasso": 1e-3}
+_DEFAULT_STRENGTH = {
+    "sparse-bayes": 1.0,
+    "ridge": 1e-4,
+    "lasso": 1e-4,
+    "group-lasso": 1e-3,
+}
 # kappa_upsilon and kappa_w. The paper's own for its algorithm; the quadratic bound of a
 # norm approaches zero but never reaches it; the guarded algorithm has checked removals.
 _THRESHOLDS = {"paper": (1e-4, 1e-4), "norm": (0.0, 1e-5), "guarded": (1e-10, 0.0)}
@@ -72,15 +71,12 @@ def make_network(params: dict[str, Any], lags: Lags) -> Network:
 def make_settings(
     params: dict[str, Any],
     network: Network,
-    rows: int,
     noise: NDArray[np.float64] | None,
 ) -> Settings:
     """Return the algorithm that the settings ask for.
 
     Parameters
     ----------
-    rows
-        Rows of the regression.
     noise
         Fixed noise variance in scaled units, or None.
     """
@@ -106,7 +102,7 @@ def make_settings(
     if params["kappa_w"] is not None:
         kappa_w = number("kappa_w", params["kappa_w"], 0.0)
     return Settings(
-        rule=_rule(method, params["strength"], rows),
+        rule=_rule(method, params["strength"]),
         kinds=kinds,
         algorithm=algorithm,
         curvature=one_of("curvature", params["curvature"], CURVATURES),
@@ -114,14 +110,25 @@ def make_settings(
         memory_limit=1e9 * number("memory_limit", params["memory_limit"], 0.0),
         noise=noise,
         max_cycles=whole("max_cycles", params["max_cycles"], 1, LARGEST_COUNT),
-        tolerance=number("tolerance", params["tolerance"], 0.0),
+        tolerance=_tolerance(params["tolerance"], method),
         prune=bool(params["prune"]),
         kappa_upsilon=kappa_upsilon,
         kappa_w=kappa_w,
     )
 
 
-def _rule(method: str, strength: float | None, rows: int) -> Rule:
+def _tolerance(tolerance: float | None, method: str) -> float:
+    """Return the given tolerance, or the method's own.
+
+    The methods without evidence creep at the end: the quadratic bound of a norm takes
+    hundreds of cycles, and stopping early makes them look worse than they are.
+    """
+    if tolerance is not None:
+        return number("tolerance", tolerance, 0.0)
+    return 1.0 if method == "sparse-bayes" else 0.05
+
+
+def _rule(method: str, strength: float | None) -> Rule:
     if method == "none":
         if strength is not None:
             raise InputError("method='none' has no penalty: leave strength out")
@@ -133,7 +140,7 @@ def _rule(method: str, strength: float | None, rows: int) -> Rule:
             raise InputError("strength=0: use method='none' for a fit without penalty")
     if method == "sparse-bayes":
         return SparseBayes(value)
-    return Constant(value, rows) if method == "ridge" else Norm(value, rows)
+    return Constant(value) if method == "ridge" else Norm(value)
 
 
 # -- single values -------------------------------------------------------------------
@@ -143,7 +150,7 @@ def whole(name: str, value: Any, smallest: int, largest: int) -> int:
     """Return a whole number within bounds, or say what is wrong with it."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InputError(f"{name}={value!r}: give a whole number")
-    if not smallest <= value <= largest:
+    if not smallest <= int(value) <= largest:
         raise InputError(
             f"{name}={value}: give a whole number from {smallest} to {largest}"
         )
@@ -165,5 +172,3 @@ def one_of(name: str, value: Any, known: Any) -> str:
             f"{name}={value!r} is not known: choose one of {', '.join(known)}"
         )
     return str(value)
-
-

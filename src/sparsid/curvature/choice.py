@@ -98,7 +98,9 @@ def choose(
             f"curvature={name!r} is not known: choose one of {', '.join(CURVATURES)}"
         )
     if form not in FORMS:
-        raise InputError(f"form={form!r} is not known: choose one of {', '.join(FORMS)}")
+        raise InputError(
+            f"form={form!r} is not known: choose one of {', '.join(FORMS)}"
+        )
     blocks = range(len(network.blocks))
     parts = (tuple(blocks),) if name == "gauss-newton" else tuple((b,) for b in blocks)
     chosen = tuple(

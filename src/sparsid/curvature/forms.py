@@ -142,12 +142,12 @@ def dual_solve(
     """Return ``d = -(g - X'(t I + K)^-1 X g) / t``, which solves the primal system."""
     scale = scales(prior)
     scaled = tuple(s * b for s, b in zip(scale, g, strict=True))
-    Xg = sum(
+    Xg: Array = sum(
         jnp.einsum("tj,toj->to", left @ b, right)
         for left, right, b in zip(*derivative, scaled, strict=True)
     )
     L = jnp.linalg.cholesky(_plus_identity(K, t))
-    v = cho_solve((L, True), jnp.asarray(Xg).ravel()).reshape(Xg.shape)
+    v = cho_solve((L, True), Xg.ravel()).reshape(Xg.shape)
     return tuple(
         (s * (left.T @ jnp.einsum("to,toj->tj", v, right)) - b) / t
         for left, right, s, b in zip(*derivative, scale, g, strict=True)

@@ -87,9 +87,7 @@ def regression_rows(
 ) -> Float[np.ndarray, "rows regressors"]:
     """Return the regressors of samples ``max_lag`` to the end."""
     time = np.arange(max_lag, len(y))
-    columns = [
-        (u if r.signal == "u" else y)[time - r.lag, r.channel] for r in table
-    ]
+    columns = [(u if r.signal == "u" else y)[time - r.lag, r.channel] for r in table]
     return np.stack(columns, axis=1) if columns else np.zeros((len(time), 0))
 
 
@@ -181,4 +179,4 @@ def output_history(
 ) -> Float[np.ndarray, "origins past"]:
     """Return the ``depth`` outputs before each sample in ``at``, latest first."""
     past = y[at[:, None] - np.arange(1, depth + 1)]
-    return past.reshape(len(at), depth * y.shape[1])
+    return np.asarray(past.reshape(len(at), depth * y.shape[1]))

@@ -143,7 +143,8 @@ class Network:
         """Return weights drawn from ``N(0, 1 / n_in)``, biases included."""
         keys = jax.random.split(key, len(self.blocks))
         return tuple(
-            jax.random.normal(k, shape, jnp.float64) / jnp.sqrt(max(shape[0] - b.bias, 1))
+            jax.random.normal(k, shape, jnp.float64)
+            / jnp.sqrt(max(shape[0] - b.bias, 1))
             for k, b, shape in zip(keys, self.blocks, self.shapes, strict=True)
         )
 

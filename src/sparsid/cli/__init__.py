@@ -1,0 +1,3 @@
+"""The command ``sparsid``: identify, predict, simulate, info."""
+
+from sparsid.cli.app import main as main

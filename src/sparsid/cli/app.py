@@ -1,0 +1,217 @@
+"""The commands and their options. Nothing heavy is imported before a command runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sparsid.cli import options as o
+from sparsid.cli.terminal import Commands
+from sparsid.errors import InputError
+
+EXAMPLES = """
+[bold]Examples[/]
+
+sparsid identify
+
+sparsid identify pump.csv --input voltage --output level --dt 4
+
+sparsid simulate sparsid-results/model.sparsid other.csv --out simulated.csv
+
+sparsid info sparsid-results/model.sparsid
+"""
+IDENTIFY = """
+Identify a model from recorded inputs and outputs.
+
+Ctrl-C stops the fit and keeps the best model so far.
+
+[bold]Examples[/]
+
+sparsid identify
+
+sparsid identify pump.csv --input voltage --output level --dt 4 --out results
+
+sparsid identify run1.csv run2.csv --input valve --input speed --output flow
+"""
+EXIT_CODES = (
+    "[bold]Exit codes[/]: 0 done, 1 the fit diverged, 2 bad input, 130 stopped by "
+    "Ctrl-C."
+)
+
+app = typer.Typer(
+    cls=Commands,
+    help="Compact neural models of dynamic systems, by sparse Bayesian learning.",
+    epilog=EXAMPLES,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """Run the command line."""
+    keep_compiled_programs()
+    app()
+
+
+def keep_compiled_programs() -> None:
+    """Let JAX keep what it compiles between runs, in the user's cache folder.
+
+    SPARSID_CACHE names another folder; JAX's own variables have precedence. To be
+    called before JAX is imported.
+    """
+    folder = os.environ.get("SPARSID_CACHE")
+    if not folder:
+        import pooch
+
+        folder = str(pooch.os_cache("sparsid"))
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(folder, "compiled")))
+    # JAX would only keep what took a second; we have many small programs.
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from sparsid import __version__
+
+        print(f"sparsid {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version."
+        ),
+    ] = False,
+) -> None:
+    """Compact neural models of dynamic systems, by sparse Bayesian learning."""
+
+
+@app.command(help=IDENTIFY, epilog=EXIT_CODES)
+def identify(
+    files: o.Files = None,
+    input_: o.Inputs = None,
+    output: o.Outputs = None,
+    dt: o.Dt = None,
+    time_column: o.TimeColumn = None,
+    test_fraction: o.TestFraction = None,
+    lags: o.Lags = 5,
+    input_lags: o.InputLags = None,
+    output_lags: o.OutputLags = None,
+    delay: o.Delay = 0,
+    hidden: o.Hidden = "100,100",
+    activation: o.Activation = "tanh",
+    linear_path: o.LinearPath = False,
+    prior: o.Prior = "row+column",
+    method: o.Method = "sparse-bayes",
+    strength: o.Strength = None,
+    algorithm: o.Algorithm = "guarded",
+    curvature: o.Curvature = "gauss-newton",
+    noise_std: o.NoiseStd = None,
+    max_cycles: o.MaxCycles = 200,
+    starts: o.Starts = 1,
+    seed: o.Seed = 0,
+    out: o.OutFolder = Path("sparsid-results"),
+    overwrite: o.Overwrite = False,
+    quiet: o.Quiet = False,
+    json: o.Json = False,
+) -> None:
+    """Identify a model from recorded inputs and outputs."""
+    from sparsid.cli.identify import Request
+    from sparsid.cli.identify import identify as run
+
+    settings = {
+        "lags": lags,
+        "input_lags": input_lags,
+        "output_lags": output_lags,
+        "delay": delay,
+        "hidden": _widths(hidden),
+        "activation": activation,
+        "linear_path": linear_path,
+        "prior": tuple(prior.split(",")) if "," in prior else prior,
+        "method": method,
+        "strength": strength,
+        "algorithm": algorithm,
+        "curvature": curvature,
+        "noise_std": tuple(noise_std) if noise_std else None,
+        "max_cycles": max_cycles,
+        "starts": starts,
+        "seed": seed,
+    }
+    columns = (input_ or [], output or [], dt, time_column)
+    results = (out, overwrite, quiet, json)
+    request = Request(files or [], *columns, test_fraction, *results, settings)
+    raise typer.Exit(run(request))
+
+
+@app.command()
+def predict(
+    model: o.ModelFile,
+    data: o.DataFile,
+    out: o.OutFile = Path("predicted.csv"),
+    horizon: o.Horizon = 1,
+    dt: o.Dt = None,
+    time_column: o.TimeColumn = None,
+    overwrite: o.Overwrite = False,
+    quiet: o.Quiet = False,
+    json: o.Json = False,
+) -> None:
+    """Predict measured outputs some samples ahead.
+
+    [bold]Example[/]: sparsid predict model.sparsid other.csv --horizon 10
+    """
+    from sparsid.cli import apply
+
+    request = apply.Request(model, data, out, overwrite, dt, time_column, quiet, json)
+    apply.predict(request, horizon)
+
+
+@app.command()
+def simulate(
+    model: o.ModelFile,
+    data: o.DataFile,
+    out: o.OutFile = Path("simulated.csv"),
+    inputs_only: o.InputsOnly = False,
+    dt: o.Dt = None,
+    time_column: o.TimeColumn = None,
+    overwrite: o.Overwrite = False,
+    quiet: o.Quiet = False,
+    json: o.Json = False,
+) -> None:
+    """Run a model freely over recorded inputs.
+
+    The run starts from the first measured outputs and then sees inputs alone.
+
+    [bold]Example[/]: sparsid simulate model.sparsid other.csv --out simulated.csv
+    """
+    from sparsid.cli import apply
+
+    request = apply.Request(model, data, out, overwrite, dt, time_column, quiet, json)
+    apply.simulate(request, inputs_only)
+
+
+@app.command()
+def info(model: o.ModelFile, json: o.Json = False) -> None:
+    """Show what a model file holds."""
+    from sparsid.cli.results import as_json
+    from sparsid.storage import load
+    from sparsid.summary import result_dict, summary
+
+    found = load(model)
+    print(as_json(result_dict(found)) if json else summary(found))
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part.strip())
+    except ValueError:
+        raise InputError(
+            f"--hidden {text!r}: give whole numbers with commas, as in 100,100"
+        ) from None

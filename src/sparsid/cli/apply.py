@@ -1,0 +1,203 @@
+"""``sparsid predict`` and ``sparsid simulate``: a model file on other data."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsid.cli.evaluation import over_segments, usable
+from sparsid.cli.results import add_forecast, as_json, check_new_file, record_columns
+from sparsid.cli.terminal import notes, results_console, side_console
+from sparsid.errors import InputError
+from sparsid.estimators import NARX
+from sparsid.fitted import Channels, Forecast
+from sparsid.plots import error_text
+from sparsid.reading import read, write_csv
+from sparsid.records import Record
+from sparsid.storage import load
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for; see the options of the commands."""
+
+    model: Path
+    data: Path
+    out: Path
+    overwrite: bool
+    dt: float | None
+    time_column: str | None
+    quiet: bool
+    json: bool
+
+
+def predict(request: Request, horizon: int) -> None:
+    """Write predictions ``horizon`` samples ahead over a file."""
+    model = _begin(request)
+    with notes(side_console(request.quiet)):
+        record = _read(request, model.fitted_.channels)
+    lag = model.max_lag_ + max(horizon, 1) - 1
+    if horizon >= 1:
+        _check_length(record, lag)
+
+    def ahead(segment: Record) -> Forecast:
+        return model.predict(segment, horizon=horizon)
+
+    _finish(request, record, over_segments(record, lag, ahead), "predicted")
+
+
+def simulate(request: Request, inputs_only: bool) -> None:
+    """Write the free run over a file."""
+    model = _begin(request)
+    measured = True
+    with notes(side_console(request.quiet)):
+        if inputs_only:
+            record, inputs, measured = _read_inputs(request, model.fitted_.channels)
+            run = model.simulate(inputs)
+        else:
+            record = _read(request, model.fitted_.channels)
+            run = _free_run(model, record)
+    _finish(request, record, run, "simulated", measured)
+
+
+def _begin(request: Request) -> NARX:
+    check_new_file(request.out, request.overwrite)
+    return load(request.model)
+
+
+def _free_run(model: NARX, record: Record) -> Forecast:
+    """Run over the whole record, or over each stretch if inputs are missing.
+
+    A run needs no outputs after the first, so a gap in the outputs does not end it.
+    """
+    lag = model.max_lag_
+    if not np.isnan(record.u).any() and not np.isnan(record.y[:lag]).any():
+        return model.simulate(record)
+    _check_length(record, lag)
+    return over_segments(record, lag, model.simulate)
+
+
+def _check_length(record: Record, lag: int) -> None:
+    if not usable(record, lag):
+        longest = max((len(s) for s in record.segments()), default=0)
+        raise InputError(
+            f"the longest stretch without gaps has {longest} samples but {lag} are "
+            "needed before the first forecast: give a longer record"
+        )
+
+
+# -- reading -------------------------------------------------------------------------
+
+
+def _read(request: Request, channels: Channels) -> Record:
+    return _sampled(
+        request, channels, list(channels.input_names), list(channels.output_names)
+    )
+
+
+def _read_inputs(request: Request, channels: Channels) -> tuple[Record, Any, bool]:
+    """Return a record, the inputs in it, and whether it has outputs as well."""
+    names = list(channels.input_names)
+    if not names:
+        raise InputError("the model has no inputs: leave --inputs-only out")
+    try:
+        record = _read(request, channels)
+    except InputError as error:
+        # A file of inputs alone is read as if they were outputs.
+        record = _sampled(request, channels, [], names)
+        logging.getLogger(__name__).info("no measured outputs: %s", error)
+        return record, record.y, False
+    return record, record.u, True
+
+
+def _sampled(
+    request: Request, channels: Channels, inputs: list[str], outputs: list[str]
+) -> Record:
+    """Read a file; one that does not tell its sampling time has that of the model."""
+    path, clock = request.data, request.time_column
+    with _watch_assumption() as assumed:
+        record = read(path, inputs, outputs, time=clock, dt=request.dt)
+    if assumed:
+        record = read(path, inputs, outputs, time=clock, dt=channels.dt)
+    if not math.isclose(record.dt, channels.dt, rel_tol=1e-3):
+        raise InputError(
+            f"{path} is sampled every {record.dt:g} s but the model every "
+            f"{channels.dt:g} s: resample it, or give --dt {channels.dt:g} if its "
+            "clock is wrong"
+        )
+    return record
+
+
+@contextmanager
+def _watch_assumption() -> Iterator[list[str]]:
+    """Collect what the reader says when it assumes a sampling time."""
+    found: list[str] = []
+
+    class Collect(logging.Filter):
+        def filter(self, record: logging.LogRecord) -> bool:
+            text = record.getMessage()
+            if "is assumed" in text:
+                found.append(text)
+                return False
+            return True
+
+    logger, collect = logging.getLogger("sparsid.reading"), Collect()
+    logger.addFilter(collect)
+    try:
+        yield found
+    finally:
+        logger.removeFilter(collect)
+
+
+# -- reporting -----------------------------------------------------------------------
+
+
+def _finish(
+    request: Request,
+    record: Record,
+    forecast: Forecast,
+    label: str,
+    measured: bool = True,
+) -> None:
+    """Write the table and tell the errors, if outputs were measured."""
+    columns, units = record_columns(record)
+    add_forecast(columns, units, forecast, label)
+    write_csv(request.out, columns, units)
+    if request.json:
+        print(as_json(_facts(request, record, forecast, measured)))
+    elif not request.quiet:
+        console = results_console()
+        for k, name in enumerate(forecast.output_names if measured else ()):
+            text = error_text(record, forecast, k)
+            console.print(f"{name}: {text}", markup=False, soft_wrap=True)
+        console.print(f"written: {request.out}", markup=False, soft_wrap=True)
+
+
+def _facts(
+    request: Request, record: Record, forecast: Forecast, measured: bool
+) -> dict[str, Any]:
+    facts = {
+        "model": str(request.model),
+        "data": str(request.data),
+        "file": str(request.out),
+        "outputs": list(forecast.output_names),
+        "horizon": forecast.horizon,
+        "first": forecast.start,
+        "diverged_at": forecast.diverged_at,
+    }
+    if not measured:
+        return facts
+    error = np.where(np.isnan(record.y), np.nan, forecast.mean - record.y)
+    counts = np.isfinite(error).sum(0)
+    with np.errstate(invalid="ignore"):
+        rmse = np.sqrt(np.nansum(error**2, axis=0) / counts)
+    if forecast.diverged_at is not None:
+        rmse = np.full(len(rmse), np.inf)
+    return facts | {"rmse": rmse, "samples": counts}

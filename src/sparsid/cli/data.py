@@ -1,0 +1,163 @@
+"""Which records a model is estimated from, and which are held back to judge it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sparsid import datasets
+from sparsid.datasets import Benchmark
+from sparsid.errors import InputError
+from sparsid.reading import read
+from sparsid.records import Record, check_compatible
+from sparsid.settings import make_lags
+
+DEFAULT_TEST_FRACTION = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Estimation records, and test records that only the finished model meets.
+
+    Attributes
+    ----------
+    title, source
+        What the data are, and where they come from.
+    estimation
+        What the model learns from.
+    test_rule
+        How the test part was chosen, in words.
+    benchmark
+        The benchmark that holds its own test record, if there is one.
+    """
+
+    title: str
+    source: str
+    estimation: list[Record]
+    test_rule: str
+    benchmark: Benchmark | None = None
+    _held_back: list[Record] = field(default_factory=list)
+
+    def reveal_test(self) -> list[Record]:
+        """Return the test records; to be called when the model is finished."""
+        if self.benchmark is not None:
+            return [self.benchmark.reveal_test()]
+        return self._held_back
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a report should say about the data."""
+        return {
+            "title": self.title,
+            "source": self.source,
+            "test": self.test_rule,
+            "estimation_samples": [len(record) for record in self.estimation],
+            "test_samples": [len(record) for record in self.reveal_test()],
+        }
+
+
+def load_data(
+    files: Sequence[Path],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    *,
+    dt: float | None,
+    time_column: str | None,
+    test_fraction: float | None,
+) -> Data:
+    """Return the records of the files, or of the default benchmark without any.
+
+    Parameters
+    ----------
+    files
+        One record each.
+    inputs, outputs, dt, time_column
+        As for `sparsid.read`.
+    test_fraction
+        Last part of each record that is held back; None is the default of 0.25.
+    """
+    if not files:
+        if inputs or outputs or dt or time_column or test_fraction is not None:
+            raise InputError(
+                "columns, sampling time or a test fraction were given but no file: "
+                "name the files, or leave these options out to identify the benchmark"
+            )
+        return benchmark_data(datasets.default())
+    fraction = DEFAULT_TEST_FRACTION if test_fraction is None else test_fraction
+    if not 0.0 <= fraction < 1.0 or math.isnan(fraction):
+        raise InputError(
+            f"--test-fraction {fraction:g}: give a share from 0 (no test) to below 1"
+        )
+    records = [
+        read(path, inputs or None, outputs or None, time=time_column, dt=dt)
+        for path in files
+    ]
+    check_compatible(records)
+    title = ", ".join(record.name for record in records)
+    source = ", ".join(str(path) for path in files)
+    if fraction == 0.0:
+        return Data(title, source, records, "none")
+    parts = [record.split(fraction) for record in records]
+    return Data(
+        title,
+        source,
+        [first for first, _ in parts],
+        f"last {100 * fraction:g} % of each record",
+        _held_back=[last for _, last in parts],
+    )
+
+
+def benchmark_data(benchmark: Benchmark) -> Data:
+    """Return a benchmark as data."""
+    return Data(
+        benchmark.title,
+        benchmark.source,
+        [benchmark.estimation],
+        "the benchmark's test record",
+        benchmark,
+    )
+
+
+def check_test(data: Data, params: dict[str, Any]) -> None:
+    """Refuse a test part that the model could not be scored on.
+
+    Parameters
+    ----------
+    params
+        The estimator's settings.
+    """
+    if data.benchmark is not None or data.test_rule == "none":
+        return
+    first = data.estimation[0]
+    lag = make_lags(params, first.n_inputs, first.n_outputs).max_lag
+    # Lengths and gaps only: the values stay unseen.
+    stretches = [s for record in data.reveal_test() for s in record.segments()]
+    longest = max((len(s) for s in stretches), default=0)
+    if longest <= lag:
+        raise InputError(
+            f"the longest stretch of the test part has {longest} samples, not more "
+            f"than the largest lag of {lag}: raise --test-fraction, or give 0 for no "
+            "test"
+        )
+
+
+def data_lines(data: Data) -> list[str]:
+    """Return what is used and why, in a line or two."""
+    first = data.estimation[0]
+    samples = sum(len(record) for record in data.estimation)
+    count = len(data.estimation)
+    records = "" if count == 1 else f" in {count} records"
+    names = f"{', '.join(first.input_names) or 'no input'} -> "
+    names += ", ".join(first.output_names)
+    lines = [
+        f"Data: {data.title} ({data.source}), {samples} samples{records} every "
+        f"{first.dt:g} s, {names}"
+    ]
+    if data.benchmark is not None:
+        lines[0] += ". No file was given, so the benchmark is used."
+        lines.append("Test: its test record, scored after the fit")
+    elif data.test_rule != "none":
+        lines.append(f"Test: {data.test_rule}, not used in the fit")
+    return lines

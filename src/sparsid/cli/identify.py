@@ -1,0 +1,156 @@
+"""``sparsid identify``: from files to a model, its scores and a picture."""
+
+from __future__ import annotations
+
+import platform
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sparsid.cli.baselines import Arx
+from sparsid.cli.data import Data, check_test, data_lines, load_data
+from sparsid.cli.evaluation import Part, forecast_part, protocol_scores, scores
+from sparsid.cli.progress import FitProgress, Interrupt
+from sparsid.cli.results import (
+    FILES,
+    MODEL,
+    PICTURE,
+    PREDICTIONS,
+    RESULT,
+    ResultFolder,
+    as_json,
+    write_picture,
+    write_predictions,
+    write_result,
+)
+from sparsid.cli.tables import print_result
+from sparsid.cli.terminal import (
+    DIVERGED,
+    STOPPED,
+    notes,
+    results_console,
+    side_console,
+)
+from sparsid.estimators import NARX
+from sparsid.outcomes import Outcome
+from sparsid.summary import result_dict
+
+FORMAT, SCHEMA = "sparsid-result", 1
+REPORTED_VERSIONS = ("sparsid", "jax", "jaxlib", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for; see the options of the command."""
+
+    files: list[Path]
+    inputs: list[str]
+    outputs: list[str]
+    dt: float | None
+    time_column: str | None
+    test_fraction: float | None
+    out: Path
+    overwrite: bool
+    quiet: bool
+    json: bool
+    settings: dict[str, Any]
+
+
+def identify(request: Request) -> int:
+    """Fit, score, write and report; return the exit code."""
+    console = side_console(request.quiet)
+    with notes(console):
+        data = load_data(
+            request.files,
+            request.inputs,
+            request.outputs,
+            dt=request.dt,
+            time_column=request.time_column,
+            test_fraction=request.test_fraction,
+        )
+        model = NARX(**request.settings)
+        check_test(data, model.get_params(deep=False))
+        with (
+            ResultFolder(request.out, request.overwrite) as folder,
+            Interrupt() as interrupt,
+        ):
+            for line in data_lines(data):
+                console.print(line, soft_wrap=True, markup=False)
+            seconds = _fit(model, data, console, interrupt)
+            stopped = interrupt.asked
+            console.print("Scoring and writing the results ...")
+            parts = _parts(model, data)
+            found = _scores(model, data, parts)
+            result = _result(request, model, data, found)
+            result |= {"seconds": seconds, "stopped": stopped}
+            _write(folder.part, model, data, parts, result)
+            files = folder.publish()
+    if request.json:
+        print(as_json(result))
+    elif not request.quiet:
+        print_result(results_console(), model, found, files)
+    if stopped:
+        return STOPPED
+    return DIVERGED if model.outcome_ is Outcome.DIVERGED else 0
+
+
+def _fit(model: NARX, data: Data, console: Any, interrupt: Interrupt) -> float:
+    """Fit the model to the estimation records; return the seconds it took."""
+    began = time.perf_counter()
+    with FitProgress(console, interrupt) as progress:
+        model.fit(data.estimation, progress=progress)
+    seconds = time.perf_counter() - began
+    console.print(f"Fitted in {seconds:.1f} s: {model.outcome_.value}")
+    return seconds
+
+
+def _parts(model: NARX, data: Data) -> list[Part]:
+    """Return forecasts over estimation and test; the model is finished by now."""
+    count = len(data.estimation)
+    numbers = list(range(1, count + 1))
+    parts = [forecast_part(model, "estimation", data.estimation, numbers)]
+    test = data.reveal_test()
+    if test:
+        # The test record of a benchmark is a record of its own.
+        numbers = [count + 1] if data.benchmark is not None else numbers
+        parts.append(forecast_part(model, "test", test, numbers))
+    return parts
+
+
+def _scores(model: NARX, data: Data, parts: list[Part]) -> dict[str, Any]:
+    fitted = model.fitted_
+    arx = Arx.fit(data.estimation, fitted.lags, fitted.scaling)
+    found: dict[str, Any] = {part.name: scores(part, model, arx) for part in parts}
+    if data.benchmark is not None:
+        found["protocols"] = protocol_scores(data.benchmark, model)
+    return found
+
+
+def _result(
+    request: Request, model: NARX, data: Data, found: dict[str, Any]
+) -> dict[str, Any]:
+    versions = {name: version(name) for name in REPORTED_VERSIONS}
+    return {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "versions": {**versions, "python": platform.python_version()},
+        "seed": model.seed,
+        "settings": model.get_params(deep=False),
+        "data": {**data.facts(), "files": [str(path) for path in request.files]},
+        "model": result_dict(model),
+        "scores": found,
+        "files": list(FILES),
+    }
+
+
+def _write(
+    folder: Path, model: NARX, data: Data, parts: list[Part], result: dict[str, Any]
+) -> None:
+    model.save(folder / MODEL)
+    write_predictions(folder / PREDICTIONS, parts)
+    write_result(folder / RESULT, result)
+    shown = parts[-1]
+    title = f"{data.title}: free run over the {shown.name} record"
+    write_picture(folder / PICTURE, shown, title + "s" * (len(shown.records) > 1))

@@ -1,0 +1,107 @@
+"""The options of the commands, with their help texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def _option(panel: str, text: str, *names: str) -> Any:
+    return typer.Option(*names, help=text, rich_help_panel=panel)
+
+
+DATA, MODEL, FIT, RESULTS = "Data", "Model", "Fit", "Results"
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        help="CSV, MAT or NPZ files, one record each. Without any: the Cascaded Tanks "
+        "benchmark if it is to be had, else simulated tanks.",
+    ),
+]
+ModelFile = Annotated[Path, typer.Argument(help="A file written by identify.")]
+DataFile = Annotated[
+    Path, typer.Argument(help="CSV, MAT or NPZ with the model's channel names.")
+]
+
+Inputs = Annotated[
+    list[str] | None, _option(DATA, "Input column (repeat for several).", "--input")
+]
+Outputs = Annotated[
+    list[str] | None, _option(DATA, "Output column (repeat for several).", "--output")
+]
+Dt = Annotated[
+    float | None,
+    _option(DATA, "Sampling time in seconds, in place of a time column."),
+]
+TimeColumn = Annotated[
+    str | None, _option(DATA, "Column with the time. By default time, t or timestamp.")
+]
+TestFraction = Annotated[
+    float | None,
+    _option(
+        DATA,
+        "Last part of each record that is kept out of the fit and scored after it; 0 "
+        "for none. By default 0.25.",
+    ),
+]
+
+Lags = Annotated[int, _option(MODEL, "Largest lag of inputs and outputs.")]
+InputLags = Annotated[int | None, _option(MODEL, "Largest lag of the inputs.")]
+OutputLags = Annotated[int | None, _option(MODEL, "Largest lag of the outputs.")]
+Delay = Annotated[int, _option(MODEL, "Samples before an input acts.")]
+Hidden = Annotated[
+    str, _option(MODEL, "Widths of the hidden layers before pruning; '' for none.")
+]
+Activation = Annotated[str, _option(MODEL, "tanh, sigmoid or relu.")]
+LinearPath = Annotated[
+    bool, _option(MODEL, "Add a linear path past the network.", "--linear-path")
+]
+
+Prior = Annotated[
+    str,
+    _option(
+        FIT,
+        "Groups of weights that share a variance: shape, row, column, row+column or "
+        "added; or one for each layer, with commas.",
+    ),
+]
+Method = Annotated[str, _option(FIT, "sparse-bayes, none, ridge, lasso, group-lasso.")]
+Strength = Annotated[
+    float | None,
+    _option(FIT, "The paper's lambda; for sparse-bayes 1 is the evidence."),
+]
+Algorithm = Annotated[str, _option(FIT, "guarded or paper.")]
+Curvature = Annotated[
+    str, _option(FIT, "gauss-newton, layer-gauss-newton or layer-hessian.")
+]
+NoiseStd = Annotated[
+    list[float] | None,
+    _option(FIT, "Fix the noise, in the outputs' units (repeat for each output)."),
+]
+MaxCycles = Annotated[int, _option(FIT, "Most cycles of a fit.")]
+Starts = Annotated[int, _option(FIT, "Random starts; the best evidence wins.")]
+Seed = Annotated[int, _option(FIT, "Makes results repeatable.")]
+
+OutFolder = Annotated[
+    Path,
+    _option(
+        RESULTS,
+        "Folder for model.sparsid, predictions.csv, result.json and simulation.png.",
+    ),
+]
+OutFile = Annotated[Path, _option(RESULTS, "CSV to write.")]
+Overwrite = Annotated[bool, _option(RESULTS, "Replace what exists.", "--overwrite")]
+Quiet = Annotated[bool, _option(RESULTS, "Print nothing but errors.", "--quiet")]
+Json = Annotated[bool, _option(RESULTS, "Print the result as JSON.", "--json")]
+
+Horizon = Annotated[int, typer.Option(help="Samples ahead.")]
+InputsOnly = Annotated[
+    bool,
+    typer.Option(
+        "--inputs-only",
+        help="Start as the estimation record did; outputs are not needed.",
+    ),
+]

@@ -1,0 +1,185 @@
+"""A running fit on the terminal, and how it is stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import deque
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sparsid.summary import percent
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sparsid.identification import Progress
+
+# Cycles that the phases of the guarded algorithm usually take, in order; prune and
+# converge vary, so the time left is a rough one.
+USUAL_CYCLES = {"warm up": 20, "settle": 20, "prune": 5, "converge": 10}
+# Gaps between reports that the pace is judged by, and the share of the longest that
+# do not count: they hold compilations.
+RECENT_GAPS, LONG_SHARE = 20, 0.2
+# Seconds between lines where the output is no terminal.
+LINE_EVERY = 10.0
+
+
+class Interrupt:
+    """The first Ctrl-C is a request that `asked` remembers, the second one raises."""
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._previous: Any = None
+
+    def __enter__(self) -> Interrupt:
+        if threading.current_thread() is threading.main_thread():
+            self._previous = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+        self.asked = True
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGINT, self._previous)
+
+
+class TimeLeft:
+    """How long a fit will take, from its pace and the usual number of cycles."""
+
+    def __init__(self) -> None:
+        self._gaps: deque[float] = deque(maxlen=RECENT_GAPS)
+        self._last: float | None = None
+        self._left: dict[int, float] = {}
+        self._phase: dict[int, tuple[str, int]] = {}
+        self._recent: list[int] = []
+
+    def update(self, progress: Progress, now: float) -> None:
+        """Take in one report.
+
+        Parameters
+        ----------
+        now
+            Time of the report in seconds.
+        """
+        if self._last is not None:
+            self._gaps.append(now - self._last)
+        self._last = now
+        start = progress.start
+        phase, began = self._phase.get(start, ("", 0))
+        if phase != progress.phase:
+            phase, began = progress.phase, progress.cycle - 1
+            self._phase[start] = phase, began
+        self._left[start] = _cycles_left(progress, progress.cycle - began)
+        self._recent = [start, *(k for k in self._recent if k != start)]
+
+    def seconds(self, starts: int) -> float | None:
+        """Return the estimate, None as long as there is no telling.
+
+        Starts share the processor, so their cycles add up.
+        """
+        if len(self._gaps) < 3:
+            return None
+        gaps = sorted(self._gaps)
+        pace = float(np.mean(gaps[: max(1, round(len(gaps) * (1 - LONG_SHARE)))]))
+        running = self._recent[: min(starts, os.cpu_count() or 1)]
+        cycles = sum(self._left[k] for k in running)
+        cycles += (starts - len(self._recent)) * sum(USUAL_CYCLES.values())
+        return pace * cycles
+
+
+def _cycles_left(progress: Progress, done: int) -> float:
+    """Return the cycles that one start still needs, given those of its phase."""
+    bound = max(progress.max_cycles - progress.cycle, 0)
+    if progress.phase not in USUAL_CYCLES:
+        return float(bound)
+    phases = list(USUAL_CYCLES)
+    later = phases[phases.index(progress.phase) + 1 :]
+    # A phase that outlasts its usual length will likely go on for a quarter more.
+    here = max(USUAL_CYCLES[progress.phase] - done, done / 4.0)
+    left = here + sum(USUAL_CYCLES[phase] for phase in later)
+    return min(left, bound) if progress.phase == "converge" else left
+
+
+class FitProgress:
+    """Shows a fit, and ends it when asked to.
+
+    On a terminal one line is kept up to date; elsewhere a line is printed now and
+    then.
+    """
+
+    def __init__(self, console: Console, interrupt: Interrupt) -> None:
+        self.console, self.interrupt = console, interrupt
+        self._began = self._line_at = time.monotonic()
+        self._time_left = TimeLeft()
+        self._latest: Progress | None = None
+        self._live: Any = None
+
+    def __enter__(self) -> FitProgress:
+        if self.console.is_terminal and not self.console.quiet:
+            from rich.live import Live
+
+            self._live = Live(
+                console=self.console, get_renderable=self._line, transient=True
+            )
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        if self._live is not None:
+            self._live.__exit__(*reason)
+
+    def __call__(self, progress: Progress) -> bool:
+        """Take in one report; True asks the fit to end."""
+        now = time.monotonic()
+        self._time_left.update(progress, now)
+        new = self._latest is None or self._latest.phase != progress.phase
+        several = progress.starts > 1
+        self._latest = progress
+        due = now - self._line_at > LINE_EVERY or (new and not several)
+        if self._live is None and (due or self.interrupt.asked):
+            self._line_at = now
+            self.console.print(self.text(), soft_wrap=True)
+        return self.interrupt.asked
+
+    def _line(self) -> Any:
+        from rich.spinner import Spinner
+
+        if not hasattr(self, "_spinner"):
+            self._spinner = Spinner("dots")
+        self._spinner.update(text=self.text())
+        return self._spinner
+
+    def text(self) -> str:
+        """Return the state of the fit in one line."""
+        elapsed = f"{time.monotonic() - self._began:.0f} s"
+        if self._latest is None:
+            return f"preparing (the first run compiles), {elapsed}"
+        p = self._latest
+        parts = [
+            f"{p.phase}, cycle {p.cycle}",
+            f"cost {p.cost:.1f}",
+            f"noise {percent(float(np.sqrt(np.mean(p.noise))))}",
+            f"weights kept {percent(p.kept)}",
+            elapsed,
+        ]
+        if p.starts > 1:
+            parts.insert(0, f"start {p.start + 1} of {p.starts}")
+        if self.interrupt.asked:
+            parts.append("stopping with the best so far (Ctrl-C again: give up)")
+        else:
+            left = self._time_left.seconds(p.starts)
+            parts += [] if left is None else [f"about {max(left, 1.0):.0f} s left"]
+        return " · ".join(parts)

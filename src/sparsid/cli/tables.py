@@ -1,0 +1,103 @@
+"""The result of an identification as tables on the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from sparsid.estimators import NARX
+from sparsid.summary import kept_text, with_unit
+
+PREDICTORS = {
+    "model": "this model",
+    "linear_arx": "linear ARX, same lags",
+    "persistence": "persistence",
+}
+
+
+def print_result(
+    console: Console, model: NARX, scores: dict[str, Any], files: list[Path]
+) -> None:
+    """Print errors, structure, outcome and the files written.
+
+    Parameters
+    ----------
+    scores
+        By part, as `evaluation.scores` returns them, and "protocols" for a benchmark.
+    """
+    parts = [name for name in scores if name != "protocols"]
+    channels = model.fitted_.channels
+    tables: list[RenderableType] = [Text()]
+    named = zip(channels.output_names, channels.output_units, strict=True)
+    for k, (name, unit) in enumerate(named):
+        label = f"{name} [{unit}]" if unit else name
+        tables.append(_errors(label, scores, parts, k))
+    console.print(Group(*tables, _facts(model, scores, files)))
+
+
+def _errors(
+    label: str, scores: dict[str, Any], parts: list[str], channel: int
+) -> Table:
+    table = Table(title=f"RMSE of {label}", title_justify="left", title_style="bold")
+    table.add_column("")
+    for kind in ("one step", "free run"):
+        for part in parts:
+            table.add_column(f"{kind}\n{part}", justify="right")
+    for key, title in PREDICTORS.items():
+        cells = [
+            _cell(scores[part].get(key, {}).get(kind), channel)
+            for kind in ("one_step", "free_run")
+            for part in parts
+        ]
+        table.add_row(title, *cells, style="bold" if key == "model" else "")
+    return table
+
+
+def _cell(errors: list[float] | None, channel: int) -> str:
+    return "-" if errors is None else with_unit(errors[channel], "")
+
+
+def _facts(model: NARX, scores: dict[str, Any], files: list[Path]) -> Table:
+    fitted, channels = model.fitted_, model.fitted_.channels
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="bold")
+    grid.add_column(overflow="fold")
+    for line in _protocol_lines(scores.get("protocols")):
+        grid.add_row(*line)
+    noise = ", ".join(
+        f"{name} {with_unit(value, unit)}"
+        for name, value, unit in zip(
+            channels.output_names,
+            fitted.noise_std.tolist(),
+            channels.output_units,
+            strict=True,
+        )
+    )
+    grid.add_row("weights kept", f"{kept_text(fitted)}, biases not counted")
+    grid.add_row("regressors", ", ".join(fitted.regressor_names) or "none")
+    grid.add_row("noise std", noise)
+    if fitted.log_evidence == fitted.log_evidence:
+        grid.add_row("log evidence", f"{fitted.log_evidence:.2f}")
+    good = "green" if not fitted.outcome.remedy else "yellow"
+    grid.add_row("outcome", Text(str(fitted.outcome), style=good))
+    for k, path in enumerate(files):
+        grid.add_row("" if k else "written", Text(str(path)))
+    return grid
+
+
+def _protocol_lines(protocols: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the free runs over a benchmark's test record, protocol by protocol."""
+    words = {
+        "A": "from the inputs alone",
+        "B": "from the first outputs",
+        "C": "from sample 50 on",
+    }
+    return [
+        (f"protocol {key}", f"{with_unit(error, '')}  test free run {text}")
+        for key, text in words.items()
+        for error in (protocols or {}).get(key, {}).get("rmse") or ()
+    ]

@@ -1,0 +1,270 @@
+"""Pictures: measured against simulated outputs, and the course of a fit.
+
+Every function draws into the axes it is given, or into a figure of its own, and
+returns the axes (``ax.figure.savefig(...)`` writes them). No global state of
+matplotlib is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sparsid.errors import InputError
+from sparsid.fitted import Forecast
+from sparsid.records import Record
+from sparsid.summary import percent, with_unit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from sparsid.estimators import NARX
+
+# Okabe and Ito's colours, told apart by all readers.
+BLACK, BLUE, ORANGE, GREEN, GREY = "black", "#0072B2", "#D55E00", "#009E73", "#777777"
+# Half a 95 % band of a Gaussian, in standard deviations.
+BAND = 1.96
+# More records than this would be too small to read side by side.
+LARGEST_COLUMNS = 3
+# Inches: a laptop's width, and heights of a signal and its residual strip.
+FIGURE_WIDTH, SIGNAL_HEIGHT, RESIDUAL_HEIGHT = 11.0, 3.4, 1.1
+
+
+def simulation(
+    record: Record,
+    forecast: Forecast,
+    ax: Axes | None = None,
+    channel: int = 0,
+    band: bool = True,
+) -> Axes:
+    """Return axes with one measured output and its forecast, with a 95 % band.
+
+    Parameters
+    ----------
+    forecast
+        A free run or a prediction over the record.
+    ax
+        Where to draw; by default a figure of its own.
+    channel
+        Number of the output.
+    band
+        Whether to draw the band.
+    """
+    _check_pair(record, forecast, channel)
+    ax = _new_axes() if ax is None else ax
+    time, mean = record.time, forecast.mean[:, channel]
+    name, unit = record.output_names[channel], record.output_units[channel]
+    what = _kind(forecast)
+    ax.plot(time, record.y[:, channel], color=BLACK, lw=1.1, label="measured")
+    ax.plot(time, mean, color=ORANGE, lw=1.4, label=what)
+    std = forecast.std[:, channel]
+    if band and np.isfinite(std).any():
+        low, high = mean - BAND * std, mean + BAND * std
+        ax.fill_between(
+            time, low, high, color=ORANGE, alpha=0.22, lw=0, label="95 % band"
+        )
+        _show_all(ax, record.y[:, channel], mean)
+    if forecast.diverged_at is not None:
+        ax.axvline(time[forecast.diverged_at], color=GREY, lw=1.0, ls="--")
+    ax.set_title(f"{what}: {error_text(record, forecast, channel)}", loc="left")
+    ax.set_ylabel(f"{name} [{unit}]" if unit else name)
+    ax.set_xlabel("time [s]")
+    ax.margins(x=0)
+    # Beside the title: inside, it would hide a signal sooner or later.
+    ax.legend(
+        loc="lower right",
+        bbox_to_anchor=(1.0, 0.98),
+        frameon=False,
+        ncols=3,
+        borderaxespad=0.0,
+        handlelength=1.5,
+    )
+    _plain_frame(ax)
+    return ax
+
+
+def residual(
+    record: Record, forecast: Forecast, ax: Axes | None = None, channel: int = 0
+) -> Axes:
+    """Return axes with measured minus forecast output, over the 95 % band.
+
+    Parameters
+    ----------
+    forecast, ax, channel
+        As for `simulation`.
+    """
+    _check_pair(record, forecast, channel)
+    ax = _new_axes() if ax is None else ax
+    error = record.y[:, channel] - forecast.mean[:, channel]
+    limit = BAND * forecast.std[:, channel]
+    if np.isfinite(limit).any():
+        ax.fill_between(record.time, -limit, limit, color=ORANGE, alpha=0.22, lw=0)
+    if np.isfinite(error).any():
+        largest = 1.6 * float(np.nanmax(np.abs(error))) or 1.0
+        ax.set_ylim(-largest, largest)
+    ax.axhline(0.0, color=GREY, lw=0.8)
+    ax.plot(record.time, error, color=BLUE, lw=0.9)
+    unit = record.output_units[channel]
+    ax.set_ylabel(f"error [{unit}]" if unit else "error")
+    ax.set_xlabel("time [s]")
+    ax.margins(x=0)
+    _plain_frame(ax)
+    return ax
+
+
+def history(model: NARX, ax: Axes | None = None) -> Axes:
+    """Return axes with the cost per cycle, and the share of weights kept.
+
+    The share is on an axis of its own at the right, logarithmic.
+
+    Parameters
+    ----------
+    ax
+        Where to draw; by default a figure of its own.
+    """
+    check_is_fitted(model, "fitted_")
+    ax = _new_axes() if ax is None else ax
+    cycles = 1 + np.arange(len(model.history_["cost"]))
+    (cost,) = ax.plot(cycles, model.history_["cost"], color=BLUE, lw=1.6, label="cost")
+    right = ax.twinx()
+    share = 100.0 * np.asarray(model.history_["kept"])
+    (kept,) = right.plot(
+        cycles, share, color=ORANGE, lw=1.6, ls="--", label="weights kept"
+    )
+    if (share > 0.0).any():
+        right.set_yscale("log")
+    right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    ax.set_xlabel("cycle")
+    bayes = np.isfinite(model.log_evidence_)
+    ax.set_ylabel("cost (-2 log evidence)" if bayes else "cost", color=BLUE)
+    right.set_ylabel("weights kept [%]", color=ORANGE)
+    ax.set_title(f"{model.outcome_.value}, {percent(model.kept_)} kept", loc="left")
+    ax.legend(handles=[cost, kept], loc="upper right", frameon=False)
+    ax.margins(x=0)
+    _plain_frame(ax)
+    right.spines["top"].set_visible(False)
+    return ax
+
+
+def identification_picture(
+    records: Sequence[Record], forecasts: Sequence[Forecast], title: str = ""
+) -> Figure:
+    """Return a figure: each output, measured and simulated, over a residual strip.
+
+    Parameters
+    ----------
+    records, forecasts
+        What was measured, and the free run over it. The first three are drawn, side
+        by side.
+    title
+        Headline.
+    """
+    from matplotlib.figure import Figure
+
+    pairs = list(zip(records, forecasts, strict=True))
+    if not pairs:
+        raise InputError("No record was given: there is nothing to draw.")
+    left_out = len(pairs) - LARGEST_COLUMNS
+    pairs = pairs[:LARGEST_COLUMNS]
+    outputs = pairs[0][0].n_outputs
+    height = 0.5 + outputs * (SIGNAL_HEIGHT + RESIDUAL_HEIGHT)
+    figure = Figure(figsize=(FIGURE_WIDTH, height), dpi=130, layout="constrained")
+    grid = figure.subplots(
+        2 * outputs,
+        len(pairs),
+        squeeze=False,
+        sharex="col",
+        height_ratios=[SIGNAL_HEIGHT, RESIDUAL_HEIGHT] * outputs,
+    )
+    for column, (record, forecast) in enumerate(pairs):
+        for channel in range(outputs):
+            upper, lower = grid[2 * channel : 2 * channel + 2, column]
+            simulation(record, forecast, upper, channel)
+            residual(record, forecast, lower, channel)
+            upper.set_xlabel("")
+            if channel < outputs - 1:
+                lower.set_xlabel("")
+            if len(pairs) > 1:
+                # No room beside the title: one legend for all, at the top.
+                upper.get_legend().remove()
+                upper.set_title(
+                    f"{record.name}\n{error_text(record, forecast, channel)}",
+                    loc="left",
+                    fontsize="medium",
+                )
+    if left_out > 0:
+        title += f" (first {LARGEST_COLUMNS} of {len(records)} records)"
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    if len(pairs) > 1:
+        figure.legend(
+            *grid[0, 0].get_legend_handles_labels(),
+            loc="outside upper right",
+            frameon=False,
+            ncols=3,
+        )
+    figure.align_ylabels(grid[:, 0])
+    return figure
+
+
+def error_text(record: Record, forecast: Forecast, channel: int) -> str:
+    """Return error and fit of a forecast in words, or where it diverged."""
+    if forecast.diverged_at is not None:
+        return f"diverged at {record.time[forecast.diverged_at]:g} s"
+    y, mean = record.y[:, channel], forecast.mean[:, channel]
+    counts = np.isfinite(y) & np.isfinite(mean)
+    if not counts.any():
+        return "no measured output"
+    error = float(np.sqrt(np.mean((y - mean)[counts] ** 2)))
+    text = f"RMSE {with_unit(error, record.output_units[channel])}"
+    spread = float(y[counts].std())
+    return f"{text}, fit {100 * (1 - error / spread):.1f} %" if spread > 0 else text
+
+
+# -- pieces --------------------------------------------------------------------------
+
+
+def _new_axes() -> Axes:
+    from matplotlib.figure import Figure
+
+    axes: Any = Figure(figsize=(9.0, 4.0), dpi=130, layout="constrained").subplots()
+    return axes  # type: ignore[no-any-return]
+
+
+def _kind(forecast: Forecast) -> str:
+    if forecast.horizon is None:
+        return "free run"
+    return (
+        "one step ahead" if forecast.horizon == 1 else f"{forecast.horizon} steps ahead"
+    )
+
+
+def _check_pair(record: Record, forecast: Forecast, channel: int) -> None:
+    if forecast.mean.shape != record.y.shape:
+        raise InputError(
+            f"The forecast has shape {forecast.mean.shape} but the record's outputs "
+            f"have {record.y.shape}: both need the same samples and channels."
+        )
+    if not 0 <= channel < record.n_outputs:
+        raise InputError(
+            f"channel is {channel} but the record has {record.n_outputs} outputs: "
+            f"choose from 0 to {record.n_outputs - 1}."
+        )
+
+
+def _show_all(ax: Axes, *signals: Any) -> None:
+    """Set limits by the signals: a very wide band must not flatten them."""
+    seen = np.concatenate([s[np.isfinite(s)] for s in signals])
+    low, high = float(seen.min()), float(seen.max())
+    room = 0.6 * (high - low) or 1.0
+    bottom, top = ax.get_ylim()
+    ax.set_ylim(max(bottom, low - room), min(top, high + room))
+
+
+def _plain_frame(ax: Axes) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(True, color="#dddddd", lw=0.6)
+    ax.set_axisbelow(True)
