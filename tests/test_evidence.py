@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
+from sparsid import evidence
 from sparsid.curvature import choose
-from sparsid.evidence import Problem, State, Weights, evaluate, log_evidence, step
+from sparsid.evidence import Problem, State, Weights, log_evidence
 from sparsid.models.network import Network
 from sparsid.objectives import Regression
 from sparsid.priors import BlockPrior, start_prior
@@ -49,6 +50,15 @@ def setting(network, kind, form="auto", name="gauss-newton", seed=0):
     return Problem(network, curvature), state, data
 
 
+def evaluate(problem, state, data, weights, full=True):
+    """Evaluate in the metric of the state's own prior, without offset."""
+    return evidence.evaluate(problem, state, state.prior, data, weights, 0.0, full=full)
+
+
+def step(problem, state, at, penalty, damping):
+    return evidence.step(problem, state.params, state.prior, at, penalty, damping)
+
+
 def flat(blocks):
     return np.concatenate([np.asarray(b).ravel() for b in blocks])
 
@@ -76,7 +86,7 @@ def test_cost_is_minus_two_log_evidence_for_linear_models() -> None:
         mode[:, k] = v[:, k] * (A.T @ np.linalg.solve(S, y[:, k]))
         expected -= 2 * multivariate_normal(np.zeros(SAMPLES), S).logpdf(y[:, k])
     state = state._replace(params=(jnp.asarray(mode),))
-    at = evaluate(problem, state, data, Weights(1.0, 1.0), 0.0, full=True)
+    at = evaluate(problem, state, data, Weights(1.0, 1.0))
     assert float(at.cost) == pytest.approx(expected, rel=1e-10)
     assert log_evidence(at, np.array(NOISE), SAMPLES) == pytest.approx(
         -expected / 2, rel=1e-10
@@ -148,7 +158,7 @@ def test_gradient_is_that_of_the_full_cost(name, form, kind, linear) -> None:
     problem, state, data = setting(network, kind, form, name)
     penalty, volume = 1.3, 0.7
     value, gradient = naive_cost(problem, state, data, penalty, volume)
-    at = evaluate(problem, state, data, Weights(penalty, volume), 0.0, full=True)
+    at = evaluate(problem, state, data, Weights(penalty, volume))
     assert float(at.cost) == pytest.approx(float(value), rel=1e-9)
     scale = np.abs(flat(gradient)).max()
     np.testing.assert_allclose(
@@ -160,7 +170,7 @@ def test_without_volume_the_gradient_is_that_of_fit_and_penalty() -> None:
     problem, state, data = setting(Network((3, 4, 2)), "shape", "primal")
     value, gradient = naive_cost(problem, state, data, 1.0, 0.0)
     for full in (True, False):
-        at = evaluate(problem, state, data, Weights(1.0, 0.0), 0.0, full=full)
+        at = evaluate(problem, state, data, Weights(1.0, 0.0), full=full)
         assert float(at.cost) == pytest.approx(float(value), rel=1e-9)
         np.testing.assert_allclose(flat(at.gradient), flat(gradient) / 2, atol=1e-8)
         assert (at.gamma is None) is not full
@@ -168,7 +178,7 @@ def test_without_volume_the_gradient_is_that_of_fit_and_penalty() -> None:
 
 def test_effective_weights_per_output_add_up() -> None:
     problem, state, data = setting(Network((3, 4, 2)), "shape", "primal")
-    at = evaluate(problem, state, data, Weights(1.0, 1.0), 0.0, full=True)
+    at = evaluate(problem, state, data, Weights(1.0, 1.0))
     X = whitened_jacobian(problem, state, data)
     T = np.linalg.solve(np.eye(len(X)) + X @ X.T, X)
     per_row = (T * X).sum(1).reshape(SAMPLES, 2).sum(0)
@@ -181,7 +191,7 @@ def test_effective_weights_per_output_add_up() -> None:
 def test_step_solves_the_damped_system_and_promises_its_gain(form, kind) -> None:
     problem, state, data = setting(Network((3, 4, 2)), kind, form)
     penalty, damping = 1.0, 0.8
-    at = evaluate(problem, state, data, Weights(penalty, 1.0), 0.0, full=True)
+    at = evaluate(problem, state, data, Weights(penalty, 1.0))
     params, promised = step(problem, state, at, penalty, damping)
     X, g = whitened_jacobian(problem, state, data), flat(at.gradient)
     B = X.T @ X
@@ -196,15 +206,13 @@ def test_step_solves_the_damped_system_and_promises_its_gain(form, kind) -> None
 
 def test_undamped_step_reaches_the_mode_of_a_linear_model() -> None:
     problem, state, data = setting(Network((4, 2)), "row+column")
-    at = evaluate(problem, state, data, Weights(1.0, 1.0), 0.0, full=True)
+    at = evaluate(problem, state, data, Weights(1.0, 1.0))
     params, promised = step(problem, state, at, 1.0, 0.0)
     there = evaluate(
         problem,
         state._replace(params=params),
         data,
         Weights(1.0, 1.0),
-        0.0,
-        full=True,
     )
     np.testing.assert_allclose(flat(there.gradient), 0.0, atol=1e-9)
     fall = float(at.cost) - float(there.cost)
@@ -218,7 +226,7 @@ def test_removed_weights_do_not_move_and_do_not_count() -> None:
     p = state.prior[0].masked(np.append(keep, True), np.ones(2, bool))
     w = jnp.asarray(np.where(np.append(keep, True)[:, None], state.params[0], 0.0))
     padded = State((w,), (p,), state.noise)
-    at = evaluate(problem, padded, data, Weights(1.0, 1.0), 0.0, full=True)
+    at = evaluate(problem, padded, data, Weights(1.0, 1.0))
     (moved,), _ = step(problem, padded, at, 1.0, 0.5)
     assert (np.asarray(moved)[1] == 0).all()
     rows = np.array([0, 2, 3, 4])
@@ -232,7 +240,5 @@ def test_removed_weights_do_not_move_and_do_not_count() -> None:
         less,
         Regression(data.z[:, rows[:-1]], data.y),
         Weights(1.0, 1.0),
-        0.0,
-        full=True,
     )
     assert float(smaller.cost) == pytest.approx(float(at.cost), rel=1e-12)

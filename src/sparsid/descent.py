@@ -20,10 +20,11 @@ from sparsid.evidence import (
 )
 from sparsid.models.network import Network
 from sparsid.objectives import Regression
+from sparsid.priors import Prior, product_bound
 from sparsid.rules import Rule
 
 # Standardised outputs: below this the noise variance is round-off, not noise.
-SMALLEST_NOISE = 1e-12
+SMALLEST_NOISE = 1e-10
 START_DAMPING = 1.0
 LARGEST_DAMPING = 1e12
 SMALLEST_DAMPING = 1e-8
@@ -93,11 +94,21 @@ class Descent:
         """Whether evaluations differentiate the log-determinant."""
         return self.rule.volume > 0.0
 
+    def metric(self, prior: Prior) -> Prior:
+        """Return the prior that whitens: its product bound if the form needs one."""
+        return product_bound(prior) if "gram" in self.problem.curvature.forms else prior
+
     def evaluate(self, state: State) -> Evaluation:
         """Return the evaluation at a state."""
         offset = self.rule.offset(state.prior, len(self.data.y))
         at: Evaluation = evaluate(
-            self.problem, state, self.data, self.weights, offset, full=self.full
+            self.problem,
+            state,
+            self.metric(state.prior),
+            self.data,
+            self.weights,
+            offset,
+            full=self.full,
         )
         return at
 
@@ -109,7 +120,12 @@ class Descent:
         """
         for _ in range(tries):
             params, promised = step(
-                self.problem, self.state, self.at, self.rule.penalty, self.damping
+                self.problem,
+                self.state.params,
+                self.metric(self.state.prior),
+                self.at,
+                self.rule.penalty,
+                self.damping,
             )
             state = self.state._replace(params=params)
             at = self.evaluate(state)

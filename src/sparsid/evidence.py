@@ -24,7 +24,7 @@ from sparsid.curvature import Curvature
 from sparsid.curvature.forms import scales
 from sparsid.models.network import Factors, Network, Params
 from sparsid.objectives import Regression, hessian_one_step, linearise_one_step
-from sparsid.priors import Prior, Sums, energy
+from sparsid.priors import Prior, Sums, energy, safe_divide
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ class Evaluation(NamedTuple):
 def evaluate(
     problem: Problem,
     state: State,
+    metric: Prior,
     data: Regression,
     weights: Weights,
     offset: Array | float,
@@ -82,6 +83,9 @@ def evaluate(
 
     Parameters
     ----------
+    metric
+        The prior whose deviations whiten the weights: the state's own, or one with
+        smaller variances, which bounds the penalty from above.
     full
         Also differentiate the log-determinant: effective weights for the updates, and
         its gradient added to the gradient of the fit.
@@ -93,7 +97,7 @@ def evaluate(
         state.params,
     )
     residual, derivative = linearised
-    factorised = curvature.factorise(derivative, state.prior, full)
+    factorised = curvature.factorise(derivative, metric, full)
     cotangent = factorised.cotangent or jax.tree.map(jnp.zeros_like, derivative)
     cotangent = jax.tree.map(lambda c: weights.volume * c, cotangent)
     (slope,) = pullback(type(linearised)(residual, cotangent))
@@ -111,8 +115,10 @@ def evaluate(
         + offset
     )
     gradient = tuple(
-        s * g + weights.penalty * jnp.where(s > 0, w / jnp.where(s > 0, s, 1.0), 0.0)
-        for s, g, w in zip(scales(state.prior), slope, state.params, strict=True)
+        s * (g + weights.penalty * safe_divide(w, p.variances(), 0.0))
+        for s, g, w, p in zip(
+            scales(metric), slope, state.params, state.prior, strict=True
+        )
     )
     return Evaluation(
         cost,
@@ -151,7 +157,12 @@ def _gamma_outputs(
 
 @partial(jax.jit, static_argnames="problem")
 def step(
-    problem: Problem, state: State, at: Evaluation, penalty: float, damping: float
+    problem: Problem,
+    params: Params,
+    metric: Prior,
+    at: Evaluation,
+    penalty: float,
+    damping: float,
 ) -> tuple[Params, Array]:
     """Return the weights after one damped Gauss-Newton step, and the gain it promises.
 
@@ -160,13 +171,11 @@ def step(
     weight stays at zero. The promise is half the predicted fall of the cost.
     """
     t = penalty + damping
-    d = problem.curvature.solve(at.system, at.derivative, state.prior, at.gradient, t)
-    params = tuple(
-        w + s * x for w, s, x in zip(state.params, scales(state.prior), d, strict=True)
-    )
+    d = problem.curvature.solve(at.system, at.derivative, metric, at.gradient, t)
+    moved = tuple(w + s * x for w, s, x in zip(params, scales(metric), d, strict=True))
     along = sum((g * x).sum() for g, x in zip(at.gradient, d, strict=True))
     length = sum((x**2).sum() for x in d)
-    return params, 0.5 * (damping * length - along)
+    return moved, 0.5 * (damping * length - along)
 
 
 def log_evidence(at: Evaluation, noise: Array, rows: int) -> float:

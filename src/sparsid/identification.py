@@ -364,7 +364,9 @@ class Identification:
         self.structures += 1
 
         def curvature() -> Curvature:
-            kinds = tuple(p.kind for p in state.prior)
+            # Without a log-determinant a product bound of the variances serves too.
+            product = "row+column" if s.rule.volume == 0.0 else "added"
+            kinds = tuple(product if p.kind == "added" else p.kind for p in state.prior)
             rows = data.y.size
             return choose(s.curvature, s.form, network, kinds, rows, s.memory_limit)
 

@@ -160,6 +160,35 @@ def energy(prior: Prior, params: Params) -> tuple[Array, ...]:
     )
 
 
+@jax.jit
+def product_bound(prior: Prior) -> Prior:
+    """Return a prior of product variances, none larger than those of ``prior``.
+
+    Added precisions ``p_i + q_j`` are bounded by ``(p_i + s)(q_j + s) / s``; ``s`` is
+    their typical size, where the bound is off by a factor of two.
+    """
+    return tuple(p if p.kind != "added" else _product_bound(p) for p in prior)
+
+
+def _product_bound(p: BlockPrior) -> BlockPrior:
+    rows = p.rows[:-1] if p.bias else p.rows
+    typical = jnp.exp(0.5 * (_mean_log(rows) + _mean_log(p.columns)))
+    s = 1.0 / typical
+    bound_rows = _inverse(_inverse(rows) + s)
+    bound_columns = s * _inverse(_inverse(p.columns) + s)
+    if p.bias:
+        bound_rows = jnp.append(bound_rows, p.rows[-1])
+    return BlockPrior(bound_rows, bound_columns, None, "row+column", p.bias)
+
+
+def _mean_log(variances: Array) -> Array:
+    """Mean logarithm of the live variances; of absent ones, next to infinite."""
+    live = (variances > 0) & jnp.isfinite(variances)
+    logs = jnp.where(live, jnp.log(jnp.where(live, variances, 1.0)), 0.0)
+    mean = logs.sum() / jnp.maximum(live.sum(), 1)
+    return jnp.where(jnp.isinf(variances).any(), 14.0, mean)
+
+
 def _inverse(b: Array) -> Array:
     return safe_divide(1.0, b, jnp.inf)
 

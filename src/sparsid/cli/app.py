@@ -115,7 +115,7 @@ def identify(
     algorithm: o.Algorithm = "guarded",
     curvature: o.Curvature = "gauss-newton",
     noise_std: o.NoiseStd = None,
-    max_cycles: o.MaxCycles = 200,
+    max_cycles: o.MaxCycles = 500,
     starts: o.Starts = 1,
     seed: o.Seed = 0,
     out: o.OutFolder = Path("sparsid-results"),

@@ -108,7 +108,8 @@ def _cycles_left(progress: Progress, done: int) -> float:
     phases = list(USUAL_CYCLES)
     later = phases[phases.index(progress.phase) + 1 :]
     # A phase that outlasts its usual length will likely go on for a quarter more.
-    here = max(USUAL_CYCLES[progress.phase] - done, done / 4.0)
+    usual = USUAL_CYCLES[progress.phase]
+    here = usual - done if done <= usual else done / 4.0
     left = here + sum(USUAL_CYCLES[phase] for phase in later)
     return min(left, bound) if progress.phase == "converge" else left
 

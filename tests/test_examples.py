@@ -1,0 +1,25 @@
+"""Every example runs, and leaves what it says."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+LEFT_BEHIND = {
+    "first_model.py": ["free_run.png", "history.png", "tanks.sparsid"],
+    "own_csv.py": ["friday.csv", "monday.csv", "tuesday.csv"],
+}
+
+
+@pytest.mark.parametrize("name", sorted(p.name for p in EXAMPLES.glob("*.py")))
+def test_example_runs(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / name), str(tmp_path)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=dict(os.environ)
+    )
+    assert done.returncode == 0, done.stderr
+    assert "NARX model of" in done.stdout
+    assert sorted(p.name for p in tmp_path.iterdir()) == LEFT_BEHIND[name]
