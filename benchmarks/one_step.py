@@ -74,7 +74,9 @@ def main() -> None:
         "largest_kept": float(kept.max()),
         "linear_arx": linear_arx(benchmark, 5),
         "first_seconds": rows[0]["seconds"],
-        "median_later_seconds": float(np.median([r["seconds"] for r in rows[1:]] or [0])),
+        "median_later_seconds": float(
+            np.median([r["seconds"] for r in rows[1:]] or [0])
+        ),
         "peak_memory_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6,
         "seeds": rows,
     }

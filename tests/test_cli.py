@@ -28,7 +28,7 @@ from sparsid.cli.progress import FitProgress, Interrupt, TimeLeft
 from sparsid.cli.results import FILES, ResultFolder
 from sparsid.datasets import Benchmark, simulated_tanks
 from sparsid.estimators import NARX
-from sparsid.identification import Progress
+from sparsid.history import Progress
 from sparsid.models.narx import Lags
 from sparsid.reading import write_csv
 from sparsid.records import Record

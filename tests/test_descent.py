@@ -11,7 +11,8 @@ from sklearn.linear_model import ARDRegression
 from sparsid.curvature import choose
 from sparsid.descent import Descent
 from sparsid.evidence import State
-from sparsid.identification import Settings, identify
+from sparsid.identification import identify
+from sparsid.settings import Settings
 from sparsid.models.network import Network
 from sparsid.objectives import Regression
 from sparsid.outcomes import Outcome

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from sparsid.estimators import NARX as NARX
     from sparsid.fitted import Fitted as Fitted
     from sparsid.fitted import Forecast as Forecast
-    from sparsid.identification import Progress as Progress
+    from sparsid.history import Progress as Progress
     from sparsid.outcomes import Outcome as Outcome
     from sparsid.reading import read as read
     from sparsid.reading import read_csv as read_csv
@@ -40,7 +40,7 @@ _HOMES = {
     "NARX": "sparsid.estimators",
     "Fitted": "sparsid.fitted",
     "Forecast": "sparsid.fitted",
-    "Progress": "sparsid.identification",
+    "Progress": "sparsid.history",
     "Outcome": "sparsid.outcomes",
     "read": "sparsid.reading",
     "read_csv": "sparsid.reading",

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsid.fitted import Fitted, Forecast
 from sparsid.fitting import fit_records
 from sparsid.frames import as_records
-from sparsid.identification import Report
+from sparsid.history import Report
 from sparsid.outcomes import Outcome
 from sparsid.records import Record
 from sparsid.scores import fit_percent

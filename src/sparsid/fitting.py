@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from sparsid.errors import InputError
 from sparsid.fitted import Channels, Fitted
-from sparsid.identification import Found, Report, Settings
+from sparsid.history import Report
+from sparsid.identification import Found
 from sparsid.models.narx import Lags, regression_rows
 from sparsid.models.network import Network
 from sparsid.objectives import Regression, linearise_one_step
@@ -23,6 +24,7 @@ from sparsid.rules import Flat, SparseBayes
 from sparsid.scaling import Scaling
 from sparsid.settings import (
     LARGEST_COUNT,
+    Settings,
     make_lags,
     make_network,
     make_settings,
@@ -72,7 +74,12 @@ def fit_records(
         )
         best = choose_start(found, settings)
         fitted = _finish(found[best], network, lags, rows, settings, segments, scaling)
+    residual = rows.y - fitted.network.apply(
+        fitted.params, rows.z[:, found[best].columns]
+    )
+    one_step = np.sqrt((residual**2).mean(0))
     fitted.details.update(
+        one_step_rmse=[float(e) for e in scaling.unscale_y_std(one_step)],
         samples=sum(len(r) for r in records),
         rows=len(rows.y),
         records=len(records),
@@ -175,10 +182,6 @@ def _finish(
         scale = (residual**2).mean(0)
         noise = noise * scale
         prior = _scaled(prior, float(scale.mean()))
-    total = sum(
-        (n - b.bias) * m
-        for b, (n, m) in zip(network.blocks, network.shapes, strict=True)
-    )
     return Fitted(
         channels=Channels.of(segments[0]),
         scaling=scaling,
@@ -191,7 +194,7 @@ def _finish(
         start_outputs=segments[0].y[0],
         start_widths=network.widths,
         weights_kept=found.weights_kept,
-        weights_total=total,
+        weights_total=network.weights,
         log_evidence=_evidence(found, rule),
         outcome=found.outcome,
         history=found.history,

@@ -11,9 +11,8 @@ into each other after a short warm-up; removals are kept only if the evidence ag
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
@@ -24,16 +23,15 @@ from numpy.typing import NDArray
 from sparsid import moves
 from sparsid.arrays import Array
 from sparsid.curvature import Curvature, choose
-from sparsid.curvature.choice import DEFAULT_MEMORY_LIMIT
 from sparsid.descent import Descent
 from sparsid.evidence import State, log_evidence
+from sparsid.history import History, Progress, Report
 from sparsid.models.network import REGRESSORS, Network
 from sparsid.objectives import Regression
 from sparsid.outcomes import Outcome
 from sparsid.priors import start_prior
-from sparsid.rules import Norm, Rule, SparseBayes
-
-ALGORITHMS = ("guarded", "paper")
+from sparsid.rules import Norm, SparseBayes
+from sparsid.settings import Settings
 
 # Variance of the noise at the start, of standardised outputs. A cold start at the true
 # noise stalls, at the output's variance it is slow.
@@ -45,48 +43,6 @@ WORTH_SHRINKING = 0.5
 LARGEST_SHARE = 0.5
 # Cycles over which the fall of the cost is judged.
 WINDOW = 5
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How one network is identified; see ``NARX`` for the meaning of each."""
-
-    rule: Rule
-    kinds: tuple[str, ...]
-    algorithm: str = "guarded"
-    curvature: str = "gauss-newton"
-    form: str = "auto"
-    memory_limit: float = DEFAULT_MEMORY_LIMIT
-    noise: NDArray[np.float64] | None = None
-    warm_up: int = 20
-    warm_up_rows: int = 400
-    steps: int = 3
-    max_cycles: int = 500
-    tolerance: float = 1.0
-    fold_tolerance: float = 1.0
-    prune: bool = True
-    largest_rise: float = 2.0
-    largest_chi2: float = 1.0
-    kappa_upsilon: float = 1e-10
-    kappa_w: float = 0.0
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A look at a running fit; noise is the variance per scaled output."""
-
-    phase: str
-    cycle: int
-    max_cycles: int
-    cost: float
-    noise: NDArray[np.float64]
-    kept: float
-    seconds: float
-    start: int = 0
-    starts: int = 1
-
-
-Report = Callable[[Progress], bool | None]
 
 
 class Found(NamedTuple):
@@ -139,12 +95,11 @@ class Identification:
         report: Report | None = None,
     ) -> None:
         self.settings, self.report = settings, report
-        self.total = sum(n * m for n, m in _weight_shapes(network))
+        self.total = network.weights
         self.columns = np.arange(network.axes[REGRESSORS])
         self.began = time.perf_counter()
-        self.cycles = 0
         self.structures = 0
-        self.history: dict[str, list[float]] = {}
+        self.history = History()
         params = network.init(key=key)
         prior = start_prior(network, settings.kinds)
         prior = settings.rule.start(prior, params, len(data.y))
@@ -154,6 +109,11 @@ class Identification:
             noise = np.full(data.y.shape[1], level)
         self.rows = data
         self.descent = self._descent(network, data, State(params, prior, noise))
+
+    @property
+    def cycles(self) -> int:
+        """Cycles so far."""
+        return len(self.history)
 
     # -- the course of a run -------------------------------------------------------
 
@@ -180,8 +140,7 @@ class Identification:
                 moves.fold_redundant(network, state, data, settings.fold_tolerance)
             )
             self._shrink()
-        for _ in range(settings.warm_up):
-            self._cycle("settle", steps=2)
+        self._cycles("settle", settings.warm_up, steps=2)
         if not settings.prune:
             return self._converge("converge")
         self._prune()
@@ -190,8 +149,7 @@ class Identification:
     def _warm_up(self) -> None:
         """Learn the rough shape at full width; folding needs no more than that."""
         with self._part_of_rows():
-            for _ in range(self.settings.warm_up):
-                self._cycle("warm up", steps=1)
+            self._cycles("warm up", self.settings.warm_up, steps=1)
 
     def _conventional(self) -> Outcome:
         """Fit at fixed penalty; norms first on part of the rows, where groups die."""
@@ -257,6 +215,11 @@ class Identification:
                     return Outcome.CONVERGED
         return Outcome.CYCLES
 
+    def _cycles(self, phase: str, count: int, steps: int) -> None:
+        """Run some cycles, within the limit."""
+        for _ in range(min(count, self.settings.max_cycles - self.cycles)):
+            self._cycle(phase, steps)
+
     def _cycle(self, phase: str, steps: int) -> None:
         """Take some steps, update variances and noise, apply thresholds."""
         for _ in range(steps):
@@ -282,7 +245,7 @@ class Identification:
     def _prune(self) -> None:
         """Remove shares of rows and neurons as long as the evidence agrees."""
         share = LARGEST_SHARE
-        while True:
+        while self.cycles < self.settings.max_cycles:
             network, state, data = self._here()
             order = moves.candidates(network, state, data)
             chosen = self._choose(order, max(1, int(share * len(order))))
@@ -404,37 +367,28 @@ class Identification:
         return float(d.data.y.size * np.log(max(d.cost - constant, 1e-300)))
 
     def _record(self, phase: str) -> None:
-        """Keep the history, tell the caller, stop if asked or diverged."""
+        """Keep the history, tell the caller, stop if asked."""
         d = self.descent
-        self.cycles += 1
         network, state, _ = self._here()
         kept = moves.kept_weights(network, state)
-        gamma = 0.0 if d.at.gamma_outputs is None else float(d.at.gamma_outputs.sum())
-        row = {
-            "cost": self._full_cost(),
-            "log_evidence": log_evidence(d.at, d.state.noise, d.data.y.shape[0]),
-            "kept": sum(kept) / self.total,
-            "effective_weights": gamma,
-            "damping": d.damping,
-            "structure": float(self.structures),
-            "seconds": time.perf_counter() - self.began,
-        }
-        for k, value in enumerate(np.asarray(d.state.noise)):
-            row[f"noise{k + 1}"] = float(value)
-        for block, count in zip(d.network.blocks, kept, strict=True):
-            row[f"kept_{block.name}"] = float(count)
-        for name, value in row.items():
-            self.history.setdefault(name, []).append(value)
+        self.history.add(
+            d,
+            cost=self._full_cost(),
+            kept={b.name: n for b, n in zip(network.blocks, kept, strict=True)},
+            total=self.total,
+            structure=self.structures,
+            seconds=time.perf_counter() - self.began,
+        )
         if self.report is None:
             return
         progress = Progress(
             phase,
             self.cycles,
             self.settings.max_cycles,
-            row["cost"],
-            np.asarray(d.state.noise),
-            row["kept"],
-            row["seconds"],
+            self.history.last("cost"),
+            state.noise,
+            self.history.last("kept"),
+            self.history.last("seconds"),
         )
         if self.report(progress):
             raise _Stop
@@ -456,17 +410,10 @@ class Identification:
             log_evidence(d.at, d.state.noise, d.data.y.shape[0]),
             self._full_cost(),
             outcome,
-            {name: np.array(values) for name, values in self.history.items()},
+            self.history.arrays(),
             kept,
             time.perf_counter() - self.began,
         )
-
-
-def _weight_shapes(network: Network) -> list[tuple[int, int]]:
-    return [
-        (n - block.bias, m)
-        for block, (n, m) in zip(network.blocks, network.shapes, strict=True)
-    ]
 
 
 def _size(network: Network) -> int:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.curvature import CURVATURES, FORMS
+from sparsid.curvature.choice import DEFAULT_MEMORY_LIMIT
 from sparsid.errors import InputError
-from sparsid.identification import ALGORITHMS, Settings
 from sparsid.models.narx import Lags
 from sparsid.models.network import ACTIVATIONS, Network
 from sparsid.priors import resolve_kinds
 from sparsid.rules import Constant, Flat, Norm, Rule, SparseBayes
 
+ALGORITHMS = ("guarded", "paper")
 METHODS = ("sparse-bayes", "none", "ridge", "lasso", "group-lasso")
 # Settings beyond these are slips of the keyboard, not models.
 LARGEST_LAG = 10_000
@@ -32,6 +34,44 @@ _DEFAULT_STRENGTH = {
 # kappa_upsilon and kappa_w. The paper's own for its algorithm; the quadratic bound of a
 # norm approaches zero but never reaches it; the guarded algorithm has checked removals.
 _THRESHOLDS = {"paper": (1e-4, 1e-4), "norm": (0.0, 1e-5), "guarded": (1e-10, 0.0)}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How one network is identified; see ``NARX`` for what a user can set.
+
+    Parameters
+    ----------
+    noise
+        Fixed noise variance per scaled output, or None.
+    warm_up, warm_up_rows
+        Cycles at full width, and again after folding; most rows used at full width.
+    steps
+        Steps of the weights between two updates of the variances.
+    fold_tolerance
+        Largest change of the outputs by folding, in noise standard deviations.
+    largest_rise, largest_chi2
+        A removal must not raise the cost by more, nor change the outputs by more.
+    """
+
+    rule: Rule
+    kinds: tuple[str, ...]
+    algorithm: str = "guarded"
+    curvature: str = "gauss-newton"
+    form: str = "auto"
+    memory_limit: float = DEFAULT_MEMORY_LIMIT
+    noise: NDArray[np.float64] | None = None
+    warm_up: int = 20
+    warm_up_rows: int = 400
+    steps: int = 3
+    max_cycles: int = 500
+    tolerance: float = 1.0
+    fold_tolerance: float = 1.0
+    prune: bool = True
+    largest_rise: float = 2.0
+    largest_chi2: float = 1.0
+    kappa_upsilon: float = 1e-10
+    kappa_w: float = 0.0
 
 
 def make_lags(params: dict[str, Any], inputs: int, outputs: int) -> Lags:

@@ -14,9 +14,11 @@ from dataclasses import replace
 
 import jax
 
-from sparsid.identification import Found, Progress, Report, Settings, identify
+from sparsid.history import Progress, Report
+from sparsid.identification import Found, identify
 from sparsid.models.network import Network
 from sparsid.objectives import Regression
+from sparsid.settings import Settings
 
 
 def identify_many(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,39 +119,21 @@ def _sampled(
     request: Request, channels: Channels, inputs: list[str], outputs: list[str]
 ) -> Record:
     """Read a file; one that does not tell its sampling time has that of the model."""
-    path, clock = request.data, request.time_column
-    with _watch_assumption() as assumed:
-        record = read(path, inputs, outputs, time=clock, dt=request.dt)
-    if assumed:
-        record = read(path, inputs, outputs, time=clock, dt=channels.dt)
+    record = read(
+        request.data,
+        inputs,
+        outputs,
+        time=request.time_column,
+        dt=request.dt,
+        default_dt=channels.dt,
+    )
     if not math.isclose(record.dt, channels.dt, rel_tol=1e-3):
         raise InputError(
-            f"{path} is sampled every {record.dt:g} s but the model every "
+            f"{request.data} is sampled every {record.dt:g} s but the model every "
             f"{channels.dt:g} s: resample it, or give --dt {channels.dt:g} if its "
             "clock is wrong"
         )
     return record
-
-
-@contextmanager
-def _watch_assumption() -> Iterator[list[str]]:
-    """Collect what the reader says when it assumes a sampling time."""
-    found: list[str] = []
-
-    class Collect(logging.Filter):
-        def filter(self, record: logging.LogRecord) -> bool:
-            text = record.getMessage()
-            if "is assumed" in text:
-                found.append(text)
-                return False
-            return True
-
-    logger, collect = logging.getLogger("sparsid.reading"), Collect()
-    logger.addFilter(collect)
-    try:
-        yield found
-    finally:
-        logger.removeFilter(collect)
 
 
 # -- reporting -----------------------------------------------------------------------

@@ -17,7 +17,7 @@ from sparsid.summary import percent
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sparsid.identification import Progress
+    from sparsid.history import Progress
 
 # Cycles that the phases of the guarded algorithm usually take, in order; prune and
 # converge vary, so the time left is a rough one.
@@ -171,9 +171,9 @@ class FitProgress:
         p = self._latest
         parts = [
             f"{p.phase}, cycle {p.cycle}",
-            f"cost {p.cost:.1f}",
+            f"cost {p.cost:.5g}",
             f"noise {percent(float(np.sqrt(np.mean(p.noise))))}",
-            f"weights kept {percent(p.kept)}",
+            f"kept {percent(p.kept)}",
             elapsed,
         ]
         if p.starts > 1:

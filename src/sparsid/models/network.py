@@ -135,6 +135,12 @@ class Network:
         axes = self.axes
         return tuple((axes[b.rows] + b.bias, axes[b.columns]) for b in self.blocks)
 
+    @property
+    def weights(self) -> int:
+        """Number of weights, biases not counted."""
+        pairs = zip(self.blocks, self.shapes, strict=True)
+        return sum((rows - block.bias) * columns for block, (rows, columns) in pairs)
+
     def resized(self, axes: dict[str, int]) -> Network:
         """Return the network with other axis sizes."""
         return replace(self, widths=tuple(axes[name] for name in self.axes))

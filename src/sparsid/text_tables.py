@@ -1,0 +1,184 @@
+"""Tables of named columns, and how a text file becomes one."""
+
+import csv
+import difflib
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsid.errors import FileFormatError, InputError
+
+UNIT_PATTERN = re.compile(r"(.*\S)\s*(?:\[(.*)\]|\((.*)\))")
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
+MISSING = {"", "na", "n/a", "nan", "null", "none"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of a file: (time,) or (time, channel), possibly text."""
+
+    path: Path
+    columns: dict[str, Any]
+    units: dict[str, str]
+    spellings: dict[str, str]
+    lines: list[int] | None = None
+    decimal: str = "."
+
+    def find(self, wanted: str) -> str:
+        """Return the column meant by a name, in either spelling or case."""
+        known = {name: name for name in self.columns} | self.spellings
+        if wanted in known:
+            return known[wanted]
+        same = {known[name] for name in known if name.lower() == wanted.lower()}
+        if len(same) == 1:
+            return same.pop()
+        near = difflib.get_close_matches(wanted, known, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise InputError(
+            f"{self.path} has no column {wanted!r}, only {self.listing()}{hint}"
+        )
+
+    def listing(self) -> str:
+        """Return all column names, for messages."""
+        return ", ".join(repr(name) for name in self.columns)
+
+    def where(self, row: int) -> str:
+        """Return where in the file a row is, for messages."""
+        return f"row {row + 1}" if self.lines is None else f"line {self.lines[row]}"
+
+    def numbers(self, name: str) -> Any:
+        """Return a column as floats, or say which cell is text."""
+        values = self.columns[name]
+        if values.dtype.kind in "biuf":
+            return values.astype(np.float64)
+        for row, text in enumerate(values):
+            if not _is_float(text, self.decimal):
+                raise InputError(
+                    f"{self.path}, column {name!r}, {self.where(row)}: {text!r} is not "
+                    "a number; correct it or leave the cell empty."
+                )
+        return np.array([_to_float(text, self.decimal) for text in values])
+
+
+def read_text(path: Path) -> str:
+    """Return the content of a text file, in UTF-8 or else Latin-1."""
+    content = path.read_bytes()
+    if b"\0" in content:
+        raise FileFormatError(f"{path} is no text file: export it as CSV in UTF-8.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        # Spreadsheets on Windows; it cannot fail, and matters for units only.
+        return content.decode("latin-1")
+
+
+def parse_text(
+    path: Path, text: str, separator: str | None, decimal: str | None
+) -> Table:
+    """Return the columns of a text table, as text, under names without units."""
+    kept = [(n, s) for n, s in enumerate(re.split(r"\r\n?|\n", text), 1) if s.strip()]
+    while kept and kept[0][1].lstrip()[0] in "#%":
+        del kept[0]
+    while kept and not kept[-1][1].strip(" \t;,"):
+        del kept[-1]
+    if not kept:
+        raise InputError(f"{path} is empty: a header and rows of numbers are needed.")
+    head = [line for _, line in kept[:20]]
+    separator = _sniff(head) if separator is None else separator
+    if len(separator) != 1:
+        raise InputError(
+            f"The separator is {separator!r} but must be one character; a blank stands "
+            "for any white space."
+        )
+    decimal = _sniff_decimal(head, separator) if decimal is None else decimal
+    first = _cells(head[0], separator)
+    headed = not all(
+        _is_float(cell, decimal) or is_date(cell) for cell in first if cell
+    )
+    rows = kept[headed:]
+    if not rows:
+        raise InputError(f"{path} has a header but no rows: nothing was recorded.")
+    names = first if headed else [""] * len(first)
+    cells = [_cells(line, separator) for _, line in rows]
+    for (number, _), row in zip(rows, cells, strict=True):
+        # A separator at the end of a row opens a cell without content.
+        if any(row[len(names) :]):
+            raise FileFormatError(
+                f"{path}: line {number} has {len(row)} cells but there are "
+                f"{len(names)} columns: correct it, or give the separator."
+            )
+    columns: dict[str, Any] = {}
+    for k, name in enumerate(names):
+        texts = [row[k] if k < len(row) else "" for row in cells]
+        if not name and not any(texts):
+            continue
+        name = name or f"column{k + 1}"
+        if name in columns:
+            raise InputError(
+                f"{path} has two columns named {name!r}: rename one in the header."
+            )
+        columns[name] = np.array(texts, dtype=object)
+    return _split_units(path, columns, [n for n, _ in rows], decimal)
+
+
+def _split_units(
+    path: Path, columns: dict[str, Any], lines: list[int], decimal: str
+) -> Table:
+    """Return the table with "level [V]" taken apart into name and unit."""
+    matches = {full: UNIT_PATTERN.fullmatch(full) for full in columns}
+    bare = {full: m[1] if m else full for full, m in matches.items()}
+    # "level [V]" and "level [m]" stay apart under their full names.
+    many = Counter(bare.values())
+    short = {full: full if many[name] > 1 else name for full, name in bare.items()}
+    units = {short[full]: m[2] or m[3] or "" for full, m in matches.items() if m}
+    named = {short[full]: values for full, values in columns.items()}
+    return Table(path, named, units, short, lines, decimal)
+
+
+def _cells(line: str, separator: str) -> list[str]:
+    if separator == " ":
+        # A unit after a blank belongs to the name before it.
+        return re.split(r"\s+(?![\[(])", line.strip())
+    (row,) = csv.reader([line], delimiter=separator, skipinitialspace=True)
+    return [cell.strip() for cell in row]
+
+
+def _sniff(head: list[str]) -> str:
+    body = head[1:] or head
+    for candidate in "\t;,":
+        if all(candidate in line for line in body):
+            return candidate
+    return " " if any(" " in line.strip() for line in body) else ","
+
+
+def _sniff_decimal(head: list[str], separator: str) -> str:
+    cells = [cell for line in head for cell in _cells(line, separator)]
+    commas = separator != "," and any(DECIMAL_COMMA.fullmatch(c) for c in cells)
+    return "," if commas else "."
+
+
+def _to_float(text: str, decimal: str) -> float:
+    return math.nan if text.lower() in MISSING else float(text.replace(decimal, "."))
+
+
+def _is_float(text: str, decimal: str) -> bool:
+    try:
+        _to_float(text, decimal)
+    except ValueError:
+        return False
+    return True
+
+
+def is_date(text: str) -> bool:
+    """Return whether a text is an ISO date."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
