@@ -102,7 +102,7 @@ def seconds(run: Callable[[], Any], repetitions: int) -> float:
     times = []
     for _ in range(repetitions):
         began = time.perf_counter()
-        jax.block_until_ready(run())
+        run()[0].block_until_ready()
         times.append(time.perf_counter() - began)
     return statistics.median(times)
 

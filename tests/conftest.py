@@ -13,6 +13,7 @@ install_import_hook(
         "sparsid.models",
         "sparsid.curvature",
         "sparsid.objectives",
+        "sparsid.priors",
         "sparsid.moves",
         "sparsid.posterior",
     ],

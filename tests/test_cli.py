@@ -438,6 +438,21 @@ def test_simulate_from_outputs_and_from_inputs_only(
     assert np.allclose(table["level simulated [V]"], expected)
     # The file does not tell its sampling time: it is taken to be the model's.
     assert table["time [s]"][1] == 4.0
+    assert "assumed" not in second.stderr
+
+
+def test_predict_takes_the_sampling_time_of_the_model_if_the_file_tells_none(
+    folder: Path, tmp_path: Path, tanks: Benchmark
+) -> None:
+    data = write(tmp_path / "bare.csv", tanks.reveal_test(), time=False)
+    tables = []
+    for source in (data, folder / "other.csv"):
+        out = tmp_path / f"{source.stem} predicted.csv"
+        result = run("predict", model_file(folder), source, "--out", out)
+        assert result.exit_code == 0, result.output
+        assert "assumed" not in result.stderr
+        tables.append(pd.read_csv(out))
+    pd.testing.assert_frame_equal(*tables)
 
 
 def test_simulate_goes_on_where_outputs_are_missing(

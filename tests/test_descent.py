@@ -12,12 +12,12 @@ from sparsid.curvature import choose
 from sparsid.descent import Descent
 from sparsid.evidence import State
 from sparsid.identification import identify
-from sparsid.settings import Settings
 from sparsid.models.network import Network
 from sparsid.objectives import Regression
 from sparsid.outcomes import Outcome
 from sparsid.priors import start_prior
 from sparsid.rules import Flat, SparseBayes
+from sparsid.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("x64")
 

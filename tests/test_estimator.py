@@ -274,7 +274,7 @@ def test_bad_records_for_prediction_are_refused(mimo, record) -> None:
         mimo.predict(Record(record.u[:, :1], record.y, 0.5))
     with pytest.raises(InputError, match=r"sampled every 1 but the model every 0\.5"):
         mimo.predict(Record(record.u, record.y, 1.0))
-    with pytest.raises(InputError, match="give the samples ahead, 1 or more"):
+    with pytest.raises(InputError, match="horizon=0: give a whole number from 1"):
         mimo.predict(record, horizon=0)
     with pytest.raises(InputError, match="3 samples but 4 are needed before"):
         mimo.predict(record[:3], horizon=3)

@@ -227,7 +227,7 @@ def test_everything_pruned_leaves_a_constant_of_smallest_size() -> None:
     swept = moves.sweep(NETWORK, state)
     assert moves.kept_weights(NETWORK, swept) == [0, 0]
     smaller, less, chosen = moves.shrink(NETWORK, swept, exact=True)
-    assert smaller.widths == (1, 1, 2)
+    assert smaller.widths == (0, 0, 2)
     part = Regression(data.z[:, chosen["regressors"]], data.y)
     constant = outputs(smaller, less, part)
     np.testing.assert_allclose(constant, outputs(NETWORK, state, data), atol=1e-12)

@@ -20,6 +20,7 @@ from sparsid.priors import (
     BlockPrior,
     Sums,
     energy,
+    product_bound,
     resolve_kinds,
     start_prior,
 )
@@ -282,6 +283,27 @@ def test_quadratic_bound_touches_the_norm(kind) -> None:
     for _ in range(20):
         other = w + rng.normal(size=w.shape)
         assert bound(other) >= norm(other)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("kind", ["row", "column", "row+column"])
+def test_product_bound_is_separable_and_never_larger(kind) -> None:
+    """Also with directions that are absent, and where something was removed."""
+    rng = np.random.default_rng(0)
+    w = rng.normal(size=(ROWS, COLUMNS))
+    (p,) = Norm(0.1).start((random_prior(kind, rng),), (w,), SAMPLES)
+    p = p.masked(np.arange(ROWS) != 1, np.arange(COLUMNS) != 2)
+    (q,) = product_bound((p,))
+    v, bound = np.asarray(p.variances()), np.asarray(q.variances())
+    assert q.separable
+    assert (bound <= v * (1 + 1e-12)).all()
+    assert np.array_equal(bound > 0, v > 0)
+    np.testing.assert_allclose(bound, np.outer(q.rows, q.columns))
+    # A useful bound for weights: within a factor of a few where they are alike.
+    v, bound = v[:-1], bound[:-1]
+    assert (bound[v > 0] > v[v > 0] / 20).all()
+    other = (random_prior(kind, rng),)
+    assert product_bound(other)[0].kind == kind
 
 
 @pytest.mark.usefixtures("x64")

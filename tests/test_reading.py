@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.io import savemat
 
@@ -158,6 +158,26 @@ def test_sampling_time_from_its_own_column(write, caplog) -> None:
     assert "1 s is assumed" in caplog.text
 
 
+def test_default_sampling_time_is_for_files_that_tell_none(write, caplog) -> None:
+    silent = write("u,y\n1,2\n2,3\n")
+    with caplog.at_level(logging.INFO, "sparsid"):
+        assert read_csv(silent, default_dt=0.5).dt == 0.5
+    assert not caplog.records
+    assert read_csv(silent, dt=3.0, default_dt=0.5).dt == 3
+    assert read_csv(write("u,y,Ts\n1,2,4\n2,3,4\n"), default_dt=0.5).dt == 4
+    assert read_csv(write("t,u,y\n0,1,2\n2,2,3\n"), default_dt=0.5).dt == 2
+    with pytest.raises(InputError, match=r"dt is -1\.0"):
+        read_csv(write("u,y\n1,2\n2,3\n"), default_dt=-1.0)
+    with pytest.raises(InputError, match="'Ts' has 2 different values"):
+        read_csv(write("u,y,Ts\n1,2,4\n2,3,5\n"), default_dt=0.5)
+
+
+def test_default_sampling_time_of_a_single_row(write) -> None:
+    record = read_csv(write("t,u,y\n7,1,2\n"), default_dt=0.5)
+    assert (record.dt, len(record)) == (0.5, 1)
+    assert read_csv(write("t,u,y,Ts\n7,1,2,4\n"), default_dt=0.5).dt == 4
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -208,6 +228,7 @@ def test_suffix_chooses_the_reader(write, tmp_path: Path) -> None:
     paths = [write("u y\n1 1\n2 2\n", "c.TXT"), tmp_path / "m.MAT", tmp_path / "n.npz"]
     for path in paths:
         np.testing.assert_array_equal(read(path).y, [[1], [2]])
+        assert (read(path).dt, read(path, default_dt=0.5).dt) == (1, 0.5)
 
 
 @pytest.mark.parametrize("form", ["mat", "npz"])
@@ -268,6 +289,7 @@ def test_matlab_73_is_named(tmp_path: Path) -> None:
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
+@settings(deadline=None)
 @given(values=st.lists(st.tuples(finite, finite), min_size=1, max_size=8))
 def test_written_tables_come_back_exactly(tmp_path_factory, values) -> None:
     path = tmp_path_factory.mktemp("round") / "table.csv"
@@ -278,6 +300,43 @@ def test_written_tables_come_back_exactly(tmp_path_factory, values) -> None:
     np.testing.assert_array_equal(record.y[:, 0], y)
     assert record.output_units == ("V",)
     assert [p.name for p in path.parent.iterdir()] == ["table.csv"]
+
+
+# Brackets mark units, and blanks around a name are lost; all else comes back.
+labels = st.text(
+    st.characters(categories=("L", "N", "P", "S"), exclude_characters="[]()")
+    | st.just(" "),
+    min_size=1,
+    max_size=8,
+).filter(lambda text: text == text.strip() and text != "time")
+
+
+@settings(deadline=None)
+@given(
+    names=st.lists(labels, min_size=2, max_size=4, unique=True),
+    units=st.lists(st.just("") | labels, min_size=4, max_size=4),
+    steps=st.lists(st.integers(1, 3), min_size=1, max_size=6).filter(lambda s: 1 in s),
+    dt=st.floats(1e-3, 1e3).map(lambda dt: float(f"{dt:.6g}")),
+    data=st.data(),
+)
+def test_written_names_units_gaps_and_times_come_back(
+    tmp_path_factory, names, units, steps, dt, data
+) -> None:
+    path = tmp_path_factory.mktemp("round") / "table.csv"
+    # More single steps than gaps: the usual step is the sampling time.
+    rows = np.cumsum([0, *[1] * len(steps), *steps])
+    cells = st.lists(finite | st.just(np.nan), min_size=len(rows), max_size=len(rows))
+    columns = {name: [0.0, *data.draw(cells)[1:]] for name in names}
+    units = dict(zip(names, units, strict=False))
+    write_csv(path, {"time": rows * dt, **columns}, {"time": "s", **units})
+    record = read_csv(path, names[:1], names[1:])
+    values = np.column_stack([record.u, record.y])
+    np.testing.assert_array_equal(values[rows], np.column_stack(list(columns.values())))
+    assert np.isnan(np.delete(values, rows, axis=0)).all()
+    assert len(record) == rows[-1] + 1
+    assert record.dt == pytest.approx(dt, rel=1e-11)
+    assert record.input_names + record.output_names == tuple(names)
+    assert record.input_units + record.output_units == tuple(units.values())
 
 
 def test_writing(tmp_path: Path) -> None:

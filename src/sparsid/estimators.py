@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sparsid.errors import InputError
 from sparsid.fitted import Fitted, Forecast
 from sparsid.fitting import fit_records
 from sparsid.frames import as_records
@@ -261,6 +262,10 @@ class NARX(BaseEstimator):  # type: ignore[misc]
         return self._fitted.lags.max_lag
 
     def _one_record(self, u: Any, y: Any) -> Record:
-        if isinstance(u, Record) and y is None:
-            return u
-        return Record(u, y, dt=self._fitted.channels.dt)
+        records = as_records(u, y, self._fitted.channels.dt)
+        if len(records) > 1:
+            raise InputError(
+                f"{len(records)} records were given, or a table whose index jumps: "
+                "predict them one by one"
+            )
+        return records[0]

@@ -27,6 +27,7 @@ from sparsid.outcomes import Outcome
 from sparsid.posterior import Posterior
 from sparsid.records import Record
 from sparsid.scaling import Scaling
+from sparsid.settings import LARGEST_LAG, whole
 
 # A run is called diverged when an output is this many standard deviations of the
 # estimation record away from its mean.
@@ -149,8 +150,7 @@ class Fitted:
         ahead it comes from ``samples`` draws of weights and noise.
         """
         self._check(record)
-        if horizon < 1:
-            raise InputError(f"horizon={horizon}: give the samples ahead, 1 or more")
+        horizon = whole("horizon", horizon, 1, LARGEST_LAG)
         start = self.lags.max_lag + horizon - 1
         if len(record) <= start:
             raise InputError(
@@ -330,7 +330,9 @@ class Fitted:
             )
 
     def _inputs(self, u: Any) -> NDArray[np.float64]:
-        shaped = Record(u, np.zeros(len(u)), dt=self.channels.dt).u
+        names = self.channels.input_names
+        outputs = np.zeros((len(u), 1))
+        shaped = Record(u, outputs, self.channels.dt, output_names=_unlike(names)).u
         if shaped.shape[1] != self.lags.n_inputs:
             raise InputError(
                 f"u has {shaped.shape[1]} channels but the model has "
@@ -348,6 +350,11 @@ class Fitted:
                 f"{self.lags.n_outputs} outputs are needed (the largest lag)"
             )
         return y[:lag]
+
+
+def _unlike(names: tuple[str, ...]) -> str:
+    """Return a name that is not taken."""
+    return "y" + "'" * (1 + max((len(name) for name in names), default=0))
 
 
 def _width(runs: Any) -> NDArray[np.float64]:

@@ -248,7 +248,8 @@ class Identification:
         while self.cycles < self.settings.max_cycles:
             network, state, data = self._here()
             order = moves.candidates(network, state, data)
-            chosen = self._choose(order, max(1, int(share * len(order))))
+            few = order[: max(1, int(share * len(order)))]
+            chosen = [c for c in few if c.chi2 <= self.settings.largest_chi2]
             if not chosen:
                 return
             state = moves.remove(network, state, data, chosen)
@@ -259,25 +260,6 @@ class Identification:
                 return
             else:
                 share = len(chosen) / len(order) / 2.0
-
-    def _choose(
-        self, order: list[moves.Candidate], count: int
-    ) -> list[moves.Candidate]:
-        """Return the least needed candidates, leaving every block a row."""
-        left: dict[int, int] = {}
-        for c in order:
-            if c.column is None:
-                left[c.block] = left.get(c.block, 0) + 1
-        chosen: list[moves.Candidate] = []
-        for c in order[:count]:
-            if c.chi2 > self.settings.largest_chi2:
-                break
-            if c.column is None:
-                if left[c.block] == 1:
-                    continue
-                left[c.block] -= 1
-            chosen.append(c)
-        return chosen
 
     def _refitted(self, state: State) -> bool:
         """Adopt a pruned state if a short refit brings the cost back, else keep."""

@@ -226,7 +226,7 @@ def candidates(network: Network, state: State, data: Regression) -> list[Candida
                 Candidate(float(squares[i, j]), b, int(i), int(j))
                 for i, j in np.argwhere(live)
             ]
-    return sorted(found)
+    return sorted(found, key=lambda candidate: candidate.chi2)
 
 
 def remove(
@@ -281,10 +281,10 @@ def shrink(
     """Return the network without its removed entries, padded to a few fixed sizes.
 
     The third value says which entries of every axis are still there. With ``exact``
-    nothing is padded, except that an axis keeps at least one entry.
+    nothing is padded.
     """
     masks = alive(network, state)
-    counts = {axis: max(int(mask.sum()), 1) for axis, mask in masks.items()}
+    counts = {axis: int(mask.sum()) for axis, mask in masks.items()}
     sizes = counts if exact else _padded(network, counts)
     chosen = {
         axis: np.sort(np.argsort(~mask, kind="stable")[: sizes[axis]])
@@ -304,8 +304,9 @@ def shrink(
 def _padded(network: Network, counts: dict[str, int]) -> dict[str, int]:
     """Return the sizes to pad to: regressors halved or not, hidden layers alike."""
     sizes = dict(network.axes)
-    while sizes[REGRESSORS] > 1 and counts[REGRESSORS] <= (sizes[REGRESSORS] + 1) // 2:
-        sizes[REGRESSORS] = (sizes[REGRESSORS] + 1) // 2
+    half = (sizes[REGRESSORS] + 1) // 2
+    while half < sizes[REGRESSORS] and counts[REGRESSORS] <= half:
+        sizes[REGRESSORS], half = half, (half + 1) // 2
     widest = max((counts[axis] for axis in network.hidden_axes), default=1)
     rung = min([n for n in LADDER if n >= widest], default=widest)
     for axis in network.hidden_axes:

@@ -53,7 +53,8 @@ def sample_rows(
     The default is for a single row, which has a time but no step.
     """
     if len(seconds) == 1 and default_dt is not None:
-        return np.zeros(1, dtype=int), default_dt
+        stated = step_of(table)
+        return np.zeros(1, dtype=int), default_dt if stated is None else stated
     if len(seconds) < 2:
         raise InputError(
             f"{table.path} has one row, which does not tell the sampling time: give dt."

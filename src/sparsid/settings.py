@@ -103,7 +103,7 @@ def make_network(params: dict[str, Any], lags: Lags) -> Network:
     widths = [whole("hidden", n, 1, LARGEST_WIDTH) for n in hidden]
     one_of("activation", params["activation"], ACTIVATIONS)
     # Without hidden layers the network is the linear path already.
-    linear_path = bool(params["linear_path"]) and bool(widths)
+    linear_path = yes_or_no("linear_path", params["linear_path"]) and bool(widths)
     widths = [len(lags.table), *widths, lags.n_outputs]
     return Network(tuple(widths), params["activation"], linear_path)
 
@@ -151,7 +151,7 @@ def make_settings(
         noise=noise,
         max_cycles=whole("max_cycles", params["max_cycles"], 1, LARGEST_COUNT),
         tolerance=_tolerance(params["tolerance"], method),
-        prune=bool(params["prune"]),
+        prune=yes_or_no("prune", params["prune"]),
         kappa_upsilon=kappa_upsilon,
         kappa_w=kappa_w,
     )
@@ -203,6 +203,13 @@ def number(name: str, value: Any, smallest: float) -> float:
     if not good or not np.isfinite(value) or value < smallest:
         raise InputError(f"{name}={value!r}: give a number of {smallest:g} or more")
     return float(value)
+
+
+def yes_or_no(name: str, value: Any) -> bool:
+    """Return a truth value; a word such as "no" would count as true."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputError(f"{name}={value!r}: give True or False")
+    return bool(value)
 
 
 def one_of(name: str, value: Any, known: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from sparsid.cli import options as o
+from sparsid.cli.reproduce import studies
 from sparsid.cli.terminal import Commands
 from sparsid.errors import InputError
 
@@ -50,6 +51,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+app.add_typer(studies, name="reproduce")
 
 
 def main() -> None:

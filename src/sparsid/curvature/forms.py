@@ -42,7 +42,7 @@ def dense(derivative: Factors, scale: Params) -> Array:
     """Return ``X = J V^1/2`` with one row per sample and output."""
     columns = [
         ((left[:, :, None] * s)[:, None] * right[:, :, None, :]).reshape(
-            left.shape[0] * right.shape[1], -1
+            left.shape[0] * right.shape[1], s.size
         )
         for left, right, s in zip(*derivative, scale, strict=True)
     ]

@@ -1,30 +1,35 @@
 """Other models on the same data by the same protocols, run live.
 
 Each is fitted to the estimation record; what has to be chosen (orders, terms, regions)
-is chosen on the last quarter of it, then refitted to all of it.
+is chosen by the free run over the last quarter of it, then refitted to all of it.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from importlib.metadata import version
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LinearRegression
 
-import sparsid
-from sparsid.datasets import Benchmark
 from sparsid.errors import InputError
 from sparsid.models.narx import Lags, regression_rows
 from sparsid.records import Record
+from sparsid.scores import rmse
 
 Array = NDArray[np.float64]
 # Held back at the end of the estimation record to choose orders by.
 VALIDATION = 0.25
+# Fewer rows than this for each regressor do not settle an affine map.
+ROWS_PER_REGRESSOR = 2
+# A free run that leaves the range of the record by more than this many times its width
+# has diverged.
+ROOM = 1.0
 
 
 @dataclass(frozen=True)
@@ -35,33 +40,26 @@ class Run:
     start: int
 
 
-class Arx:
-    """A model ``y(t) = f(z(t))`` on lagged samples, for any regression ``f``.
+class Comparator(Protocol):
+    """What ``Benchmark.score`` wants of a finished model, and how to get there."""
 
-    Offers what ``Benchmark.score`` wants of a finished model.
-    """
+    max_lag_: int
 
-    def __init__(self, lags: int, make: Callable[[], Any]) -> None:
-        self.max_lag_ = lags
-        self.table = Lags(1, 1, lags, lags).table
-        self.make = make
+    def fit(self, record: Record) -> Any:
+        """Fit to a record and return the model."""
 
-    def fit(self, record: Record) -> Arx:
-        """Fit ``f`` to the one-step error."""
-        z = regression_rows(self.table, self.max_lag_, record.u, record.y)
-        self.f = self.make().fit(z, record.y[self.max_lag_ :, 0])
-        self.first = record.y[0]
-        # A free run that leaves three ranges of the record has diverged.
-        low, high = record.y.min(), record.y.max()
-        self.bounds = (low - (high - low), high + (high - low))
-        return self
-
-    def predict(self, record: Record) -> Run:
+    def predict(self, record: Any) -> Run:
         """Return the one-step prediction."""
-        z = regression_rows(self.table, self.max_lag_, record.u, record.y)
-        mean = np.full(record.y.shape, np.nan)
-        mean[self.max_lag_ :, 0] = self.f.predict(z)
-        return Run(mean, self.max_lag_)
+
+    def simulate(self, u: Any) -> Run:
+        """Return the free run over a record, or over inputs from the first output."""
+
+
+class FreeRuns:
+    """Starts of free runs for models that need ``max_lag_`` outputs before them."""
+
+    max_lag_: int
+    first: Array
 
     def simulate(self, u: Any) -> Run:
         """Return the free run over a record, or over inputs from the first output."""
@@ -73,13 +71,47 @@ class Arx:
         return Run(self._run(padded, held)[lag:], 0)
 
     def _run(self, u: Array, first: Array) -> Array:
+        """Return outputs for all inputs, NaN for those that start the run."""
+        raise NotImplementedError
+
+
+class Arx(FreeRuns):
+    """A model ``y(t) = f(z(t))`` on lagged samples, for any regression ``f``.
+
+    Parameters
+    ----------
+    make
+        Returns an unfitted ``f``, with the manners of scikit-learn.
+    """
+
+    def __init__(self, lags: int, make: Callable[[], Any]) -> None:
+        self.max_lag_, self.make = lags, make
+        self.table = Lags(1, 1, lags, lags).table
+
+    def fit(self, record: Record) -> Arx:
+        """Fit ``f`` to the one-step error."""
+        z = regression_rows(self.table, self.max_lag_, record.u, record.y)
+        self.f = self.make().fit(z, record.y[self.max_lag_ :, 0])
+        self.first = record.y[0]
+        room = ROOM * float(np.ptp(record.y))
+        self.bounds = float(record.y.min()) - room, float(record.y.max()) + room
+        return self
+
+    def predict(self, record: Any) -> Run:
+        """Return the one-step prediction."""
+        z = regression_rows(self.table, self.max_lag_, record.u, record.y)
+        mean = np.full(record.y.shape, np.nan)
+        mean[self.max_lag_ :, 0] = self.f.predict(z)
+        return Run(mean, self.max_lag_)
+
+    def _run(self, u: Array, first: Array) -> Array:
         lag = self.max_lag_
         y = np.full((len(u), 1), np.nan)
         y[:lag] = first
-        past = np.array([r.lag for r in self.table])
+        ago = np.array([r.lag for r in self.table])
         inputs = np.array([r.signal == "u" for r in self.table])
         for t in range(lag, len(u)):
-            z = np.where(inputs, u[t - past, 0], y[t - past, 0])
+            z = np.where(inputs, u[t - ago, 0], y[t - ago, 0])
             y[t] = self.f.predict(z[None])[0]
             if not self.bounds[0] < y[t, 0] < self.bounds[1]:
                 y[t:] = np.nan
@@ -88,75 +120,84 @@ class Arx:
         return y
 
 
+class Persistence:
+    """The forecast that nothing changes, scored from ``lags`` on as the others are."""
+
+    def __init__(self, lags: int) -> None:
+        self.max_lag_ = lags
+
+    def predict(self, record: Any) -> Run:
+        """Return ``y(t-1)``."""
+        mean = np.concatenate([np.full((1, 1), np.nan), record.y[:-1]])
+        return Run(mean, self.max_lag_)
+
+    def simulate(self, u: Any) -> Run:
+        """Refuse: what never changes is no simulation."""
+        raise InputError("persistence needs measured outputs: it cannot run freely")
+
+
 class Piecewise:
-    """Piecewise affine map: k-means regions of standardised rows, least squares each."""
+    """Piecewise affine map: nearest of k means, least squares in each region."""
 
     def __init__(self, regions: int) -> None:
         self.regions = regions
 
     def fit(self, z: Array, y: Array) -> Piecewise:
-        """Cut the rows into regions and fit each."""
+        """Cut the standardised rows into regions and fit each."""
         self.mean, self.std = z.mean(0), z.std(0)
-        scaled = (z - self.mean) / self.std
-        self.cut = KMeans(self.regions, n_init=10, random_state=0).fit(scaled)
+        cut = KMeans(self.regions, n_init=10, random_state=0)
+        labels = cut.fit_predict((z - self.mean) / self.std)
+        self.centres = cut.cluster_centers_
         whole = LinearRegression().fit(z, y)
         self.maps = []
         for k in range(self.regions):
-            inside = self.cut.labels_ == k
-            few = inside.sum() < 2 * z.shape[1]
-            self.maps.append(
-                whole if few else LinearRegression().fit(z[inside], y[inside])
-            )
+            inside = labels == k
+            enough = inside.sum() >= ROWS_PER_REGRESSOR * z.shape[1]
+            one = LinearRegression().fit(z[inside], y[inside]) if enough else whole
+            self.maps.append(np.append(one.coef_, one.intercept_))
         return self
 
     def predict(self, z: Array) -> Array:
         """Return the affine map of each row's region."""
-        regions = self.cut.predict((z - self.mean) / self.std)
-        return np.array(
-            [
-                self.maps[k].predict(row[None])[0]
-                for k, row in zip(regions, z, strict=True)
-            ]
-        )
+        scaled = (z - self.mean) / self.std
+        distance = ((scaled[:, None] - self.centres) ** 2).sum(2)
+        maps = np.array(self.maps)[distance.argmin(1)]
+        return np.asarray((z * maps[:, :-1]).sum(1) + maps[:, -1])
 
 
-def _free_run_error(model: Any, record: Record) -> float:
-    run = model.simulate(record)
-    return float(sparsid.rmse(record, run)[0])
-
-
-def _best(candidates: list[Any], record: Record) -> Any:
-    """Return the candidate with the best free run on the end of the record, refitted."""
-    learn, judge = record.split(VALIDATION)
-    errors = [_free_run_error(c.fit(learn), judge) for c in candidates]
-    return candidates[int(np.argmin(errors))].fit(record)
-
-
-def _linear(lags: int) -> Arx:
+def linear_arx(lags: int) -> Arx:
+    """Return the unfitted linear model with constant."""
     return Arx(lags, LinearRegression)
 
 
-def _arx_5(record: Record) -> Any:
-    return _linear(5).fit(record)
+def choose(candidates: Sequence[Comparator], record: Record) -> Comparator:
+    """Return the one with the best free run on the end of the record, refitted."""
+    learn, judge = record.split(VALIDATION)
+    errors = [float(rmse(judge, c.fit(learn).simulate(judge))[0]) for c in candidates]
+    return candidates[int(np.argmin(errors))].fit(record)  # type: ignore[no-any-return]
 
 
-def _arx_19(record: Record) -> Any:
-    return _linear(19).fit(record)
+# -- the comparators by name ---------------------------------------------------------
 
 
-def _pwarx(record: Record) -> Any:
-    return _best(
-        [
-            Arx(lags, lambda k=k: Piecewise(k))  # type: ignore[misc]
-            for lags in (2, 3, 5)
-            for k in (2, 3, 4, 6)
-        ],
-        record,
-    )
+def _arx_5(record: Record) -> Comparator:
+    return linear_arx(5).fit(record)
 
 
-def _polynomial(record: Record) -> Any:
-    """Polynomial NARX by SysIdentPy's forward selection, if it is installed."""
+def _arx_19(record: Record) -> Comparator:
+    return linear_arx(19).fit(record)
+
+
+def _piecewise(record: Record) -> Comparator:
+    candidates = [
+        Arx(lags, lambda regions=regions: Piecewise(regions))  # type: ignore[misc]
+        for lags in (2, 3, 5)
+        for regions in (2, 3, 4, 6)
+    ]
+    return choose(candidates, record)
+
+
+def _polynomial(record: Record) -> Comparator:
     from sparsid.studies.peers import SysIdentPolynomial
 
     candidates = [
@@ -165,44 +206,40 @@ def _polynomial(record: Record) -> Any:
         for degree in (2, 3)
         for terms in (6, 10)
     ]
-    return _best(candidates, record)
+    return choose(candidates, record)
 
 
-def _state_space(record: Record) -> Any:
-    """LTI state space by N4SID (nfoursid), if it is installed."""
+def _state_space(record: Record) -> Comparator:
     from sparsid.studies.peers import StateSpaceLti
 
-    return _best([StateSpaceLti(order) for order in (2, 3, 4)], record)
+    return choose([StateSpaceLti(order) for order in (2, 3, 4)], record)
 
 
-# Name, how to fit it, and the package it needs beyond sparsid's own.
-COMPARATORS: dict[str, tuple[Callable[[Record], Any], str | None]] = {
+# How to fit each, and the package it needs beyond sparsid's own.
+COMPARATORS: dict[str, tuple[Callable[[Record], Comparator], str | None]] = {
     "linear ARX, lag 5": (_arx_5, None),
     "linear ARX, lag 19": (_arx_19, None),
-    "LTI state space (nfoursid)": (_state_space, "nfoursid"),
-    "polynomial NARX (SysIdentPy)": (_polynomial, "sysidentpy"),
-    "piecewise affine ARX (k-means)": (_pwarx, None),
+    "LTI state space (N4SID)": (_state_space, "nfoursid"),
+    "polynomial NARX (FROLS)": (_polynomial, "sysidentpy"),
+    "piecewise affine ARX (k-means)": (_piecewise, None),
 }
 
 
-def available() -> list[str]:
-    """Return the comparators whose packages are installed."""
-    return [
-        name
-        for name, (_, package) in COMPARATORS.items()
-        if package is None or importlib.util.find_spec(package)
-    ]
+def available() -> dict[str, str]:
+    """Return the comparators that can run here, each with package and version."""
+    found = {}
+    for name, (_, package) in COMPARATORS.items():
+        if package is None:
+            found[name] = "sparsid"
+        elif importlib.util.find_spec(package):
+            found[name] = f"{package} {version(package)}"
+    return found
 
 
-def run_comparator(name: str, benchmark: Benchmark) -> dict[str, Any]:
-    """Return the errors of a comparator on the test record."""
+def fit_comparator(name: str, record: Record) -> Comparator:
+    """Return the comparator of this name, fitted to the record."""
     if name not in COMPARATORS:
         raise InputError(
             f"comparator {name!r} is not known: choose from {', '.join(COMPARATORS)}"
         )
-    model = COMPARATORS[name][0](benchmark.estimation)
-    result: dict[str, Any] = {}
-    for protocol in ("A", "B", "C", "one-step"):
-        value = float(benchmark.score(model, protocol).rmse[0])  # type: ignore[arg-type]
-        result[f"test_rmse_{protocol}"] = value if np.isfinite(value) else None
-    return result
+    return COMPARATORS[name][0](record)

@@ -10,13 +10,19 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sparsid.records import Record
-from sparsid.studies.comparators import Run
+from sparsid.studies.comparators import FreeRuns, Run
 
 Array = NDArray[np.float64]
+# A polynomial that left the record's range by so many widths has run away.
+RUNAWAY = 1e3
+# Block rows of the subspace method: well above the orders tried.
+BLOCK_ROWS = 20
+# Outputs that settle the state in which a run starts, as many as the paper's lag.
+START_OUTPUTS = 19
 
 
-class SysIdentPolynomial:
-    """Polynomial NARX, terms chosen by forward orthogonal least squares (SysIdentPy)."""
+class SysIdentPolynomial(FreeRuns):
+    """Polynomial NARX, terms by forward orthogonal least squares (SysIdentPy)."""
 
     def __init__(self, lags: int, degree: int, terms: int) -> None:
         self.max_lag_, self.degree, self.terms = lags, degree, terms
@@ -37,43 +43,37 @@ class SysIdentPolynomial:
         )
         self.model.fit(X=record.u, y=record.y)
         self.first = record.y[0]
-        self.range = float(np.ptp(record.y))
+        self.limit = RUNAWAY * float(np.ptp(record.y))
         return self
 
-    def predict(self, record: Record) -> Run:
+    def predict(self, record: Any) -> Run:
         """Return the one-step prediction."""
         mean = self.model.predict(X=record.u, y=record.y, steps_ahead=1)
-        return self._run(mean, self.max_lag_)
+        return Run(self._bounded(mean), self.max_lag_)
 
-    def simulate(self, u: Any) -> Run:
-        """Return the free run over a record, or over inputs from the first output."""
-        lag = self.max_lag_
-        if isinstance(u, Record):
-            return self._run(self._free(u.u, u.y[:lag]), lag)
-        padded = np.concatenate([np.repeat(u[:1], lag, axis=0), u])
-        held = np.repeat(self.first[None], lag, axis=0)
-        return Run(self._run(self._free(padded, held), lag).mean[lag:], 0)
-
-    def _free(self, u: Array, first: Array) -> Array:
+    def _run(self, u: Array, first: Array) -> Array:
         with warnings.catch_warnings():
-            # A polynomial that runs away overflows; the run is cut off below.
+            # One that runs away overflows; the run is cut off there.
             warnings.simplefilter("ignore", RuntimeWarning)
-            return np.asarray(self.model.predict(X=u, y=first))
+            return self._bounded(self.model.predict(X=u, y=first))
 
-    def _run(self, mean: Array, start: int) -> Run:
-        mean = np.array(mean, dtype=float).reshape(-1, 1)
-        wild = ~(np.abs(mean[:, 0]) < 1e3 * self.range)
+    def _bounded(self, mean: Any) -> Array:
+        bounded: Array = np.array(mean, dtype=float).reshape(-1, 1)
+        wild = ~(np.abs(bounded[:, 0]) < self.limit)
         if wild.any():
-            mean[int(np.argmax(wild)) :] = np.nan
-        mean[:start] = np.nan
-        return Run(mean, start)
+            bounded[int(np.argmax(wild)) :] = np.nan
+        bounded[: self.max_lag_] = np.nan
+        return bounded
 
 
 class StateSpaceLti:
-    """Linear state space by subspace identification (nfoursid), centred signals."""
+    """Linear state space by subspace identification (nfoursid), centred signals.
 
-    max_lag_ = 0
-    BLOCK_ROWS = 20
+    A run over a record starts in the state that fits its first outputs best, one over
+    inputs alone in that of the estimation record.
+    """
+
+    max_lag_ = START_OUTPUTS
 
     def __init__(self, order: int) -> None:
         self.order = order
@@ -86,37 +86,38 @@ class StateSpaceLti:
         table = pd.DataFrame(
             {"u": (record.u - self.u_mean)[:, 0], "y": (record.y - self.y_mean)[:, 0]}
         )
-        identification = NFourSID(table, ["y"], ["u"], num_block_rows=self.BLOCK_ROWS)
-        identification.subspace_identification()
-        self.system, _ = identification.system_identification(rank=self.order)
-        self.x0 = self._start(record.u, record.y)
+        found = NFourSID(table, ["y"], ["u"], num_block_rows=BLOCK_ROWS)
+        found.subspace_identification()
+        system, _ = found.system_identification(rank=self.order)
+        self.a, self.b, self.c, self.d = system.a, system.b, system.c, system.d
+        self.start = self._start(record.u, record.y)
         return self
 
-    def _respond(self, u: Array, x: Array) -> Array:
-        a, b, c, d = (getattr(self.system, name) for name in "abcd")
-        y = np.empty((len(u), 1))
-        for t, u_t in enumerate(u - self.u_mean):
-            y[t] = c @ x + d @ u_t
-            x = a @ x + b @ u_t
-        return y + self.y_mean
-
-    def _start(self, u: Array, y: Array) -> Array:
-        """Return the initial state that fits the first outputs best."""
-        n = min(len(y), 50)
-        forced = self._respond(u[:n], np.zeros(self.order))
-        a, c = self.system.a, self.system.c
-        rows, power = [], np.eye(self.order)
-        for _ in range(n):
-            rows.append((c @ power)[0])
-            power = a @ power
-        return np.linalg.lstsq(np.array(rows), (y[:n] - forced)[:, 0], rcond=None)[0]
-
-    def predict(self, record: Record) -> Run:
+    def predict(self, record: Any) -> Run:
         """Return the free run: the model has no one-step predictor."""
         return self.simulate(record)
 
     def simulate(self, u: Any) -> Run:
-        """Return the response from the start state of the estimation record."""
-        if isinstance(u, Record):
-            return Run(self._respond(u.u, self._start(u.u, u.y)), 0)
-        return Run(self._respond(u, self.x0), 0)
+        """Return the response over a record, or over inputs."""
+        if not isinstance(u, Record):
+            return Run(self._respond(u, self.start), 0)
+        mean = self._respond(u.u, self._start(u.u, u.y))
+        mean[: self.max_lag_] = np.nan
+        return Run(mean, self.max_lag_)
+
+    def _respond(self, u: Array, x: Array) -> Array:
+        y = np.empty((len(u), 1))
+        for t, u_t in enumerate(u - self.u_mean):
+            y[t] = self.c @ x + self.d @ u_t
+            x = self.a @ x + self.b @ u_t
+        return np.asarray(y + self.y_mean)
+
+    def _start(self, u: Array, y: Array) -> Array:
+        """Return the initial state that fits the first outputs best."""
+        n = START_OUTPUTS
+        forced = self._respond(u[:n], np.zeros(self.order))
+        rows = [self.c[0]]
+        for _ in range(n - 1):
+            rows.append(rows[-1] @ self.a)
+        free = (y[:n] - forced)[:, 0]
+        return np.asarray(np.linalg.lstsq(np.array(rows), free, rcond=None)[0])

@@ -7,16 +7,21 @@ chosen by one-step error on rotating blocks of the part of the record in use.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from sparsid.errors import InputError
+from sparsid.outcomes import Outcome
 from sparsid.studies import published
-from sparsid.studies.store import Spec, Store
+from sparsid.studies.store import Spec
 
 NAME = "prediction"
+REPEATS = 50
 METHODS = ("none", "ridge", "group-lasso", "sparse-bayes")
 LABELS = {
     "none": "none",
@@ -24,28 +29,43 @@ LABELS = {
     "group-lasso": "conventional group (group lasso)",
     "sparse-bayes": "sparse Bayes",
 }
-STRENGTHS = {
-    "ridge": (1e-6, 1e-5, 1e-4, 1e-3),
-    "group-lasso": (1e-6, 1e-5, 1e-4, 1e-3),
-}
-BLOCKS = 3
 # Seed of the fits that choose a strength; the repeats have seeds 0, 1, ...
 SELECTION_SEED = 1000
+FULL: dict[str, Any] = {
+    "lags": 5,
+    "hidden": [100, 100],
+    "activation": "tanh",
+    "prior": "row+column",
+    "max_cycles": 500,
+    "blocks": 3,
+    "strengths": {
+        "ridge": [1e-6, 1e-5, 1e-4, 1e-3],
+        "group-lasso": [1e-6, 1e-5, 1e-4, 1e-3],
+    },
+}
+QUICK: dict[str, Any] = {
+    **FULL,
+    "hidden": [10, 10],
+    "max_cycles": 150,
+    "blocks": 2,
+    "strengths": {"ridge": [1e-5, 1e-4], "group-lasso": [1e-5, 1e-4]},
+}
+QUICK_RATIOS, QUICK_REPEATS = (0.1, 0.5, 1.0), 2
+# Fits that ended otherwise say little about their method.
+GOOD_ENDS = (Outcome.CONVERGED.value, Outcome.PRUNED.value)
+# Draws of the bootstrap over repeats, and the ends of its 95 % interval.
+DRAWS, INTERVAL = 10_000, (0.025, 0.975)
+
+Rows = list[dict[str, Any]]
+Strengths = dict[tuple[str, float], float]
 
 
 def settings(dataset: str, *, quick: bool) -> dict[str, Any]:
     """Return what all trials share; another value is another study."""
-    return {
-        "dataset": dataset,
-        "lags": 5,
-        "hidden": [20, 20] if quick else [100, 100],
-        "max_cycles": 150 if quick else 500,
-        "blocks": BLOCKS,
-        "strengths": {m: list(s) for m, s in STRENGTHS.items()},
-    }
+    return {"dataset": dataset, **(QUICK if quick else FULL)}
 
 
-def check(methods: list[str], ratios: list[float]) -> None:
+def check(methods: Sequence[str], ratios: Sequence[float]) -> None:
     """Refuse unknown methods and impossible ratios."""
     for method in methods:
         if method not in METHODS:
@@ -54,37 +74,36 @@ def check(methods: list[str], ratios: list[float]) -> None:
             )
     for ratio in ratios:
         if not 0.0 < ratio <= 1.0:
-            raise InputError(f"ratio {ratio:g} is not a share between 0 and 1")
+            raise InputError(
+                f"ratio {ratio:g} is no share of the record: give numbers above 0 and "
+                "up to 1, as in 0.05,0.5,1"
+            )
 
 
-def _spec(shared: dict[str, Any], method: str, ratio: float, **more: Any) -> Spec:
-    return {
-        "dataset": shared["dataset"],
-        "lags": shared["lags"],
-        "hidden": shared["hidden"],
-        "prior": "row+column",
-        "max_cycles": shared["max_cycles"],
-        "method": method,
-        "ratio": ratio,
-        **more,
-    }
+# -- the plan ------------------------------------------------------------------------
+
+
+def baseline_specs(shared: dict[str, Any], ratios: Iterable[float]) -> list[Spec]:
+    """Return the trials of the simple predictors."""
+    common = {"kind": "baseline", "dataset": shared["dataset"], "lags": shared["lags"]}
+    return [{**common, "ratio": ratio} for ratio in ratios]
 
 
 def selection_specs(
-    shared: dict[str, Any], methods: list[str], ratios: list[float]
+    shared: dict[str, Any], methods: Sequence[str], ratios: Sequence[float]
 ) -> list[Spec]:
     """Return the trials that choose the strengths."""
     return [
-        _spec(
-            shared,
-            method,
-            ratio,
-            kind="select",
-            strength=strength,
-            block=block,
-            blocks=shared["blocks"],
-            repeat=SELECTION_SEED,
-        )
+        {
+            "kind": "select",
+            **_network(shared),
+            "method": method,
+            "ratio": ratio,
+            "strength": strength,
+            "blocks": shared["blocks"],
+            "block": block,
+            "seed": SELECTION_SEED,
+        }
         for ratio in ratios
         for method in methods
         for strength in shared["strengths"].get(method, ())
@@ -92,143 +111,215 @@ def selection_specs(
     ]
 
 
-def chosen_strengths(rows: list[dict[str, Any]]) -> dict[tuple[str, float], float]:
-    """Return the strength with the smallest error over all held-out blocks."""
-    errors: dict[tuple[str, float], dict[float, list[float]]] = {}
+def fit_specs(
+    shared: dict[str, Any],
+    methods: Sequence[str],
+    ratios: Sequence[float],
+    repeats: int,
+    strengths: Strengths | None = None,
+) -> list[Spec]:
+    """Return the fits, repeat by repeat.
+
+    Parameters
+    ----------
+    strengths
+        Those chosen: a method that needs one and has none at a ratio is left out
+        there. None plans all fits, with strengths to come.
+    """
+    specs = []
+    for seed in range(repeats):
+        for ratio in ratios:
+            for method in methods:
+                spec = {"kind": "predict", **_network(shared), "method": method}
+                if strengths is not None and method in shared["strengths"]:
+                    if (method, ratio) not in strengths:
+                        continue
+                    spec["strength"] = strengths[method, ratio]
+                specs.append({**spec, "ratio": ratio, "seed": seed})
+    return specs
+
+
+def _network(shared: dict[str, Any]) -> Spec:
+    names = ("dataset", "lags", "hidden", "activation", "prior", "max_cycles")
+    return {name: shared[name] for name in names}
+
+
+def chosen_strengths(rows: Rows) -> Strengths:
+    """Return the strengths with the smallest error over all blocks held out.
+
+    A strength counts if all its blocks have an answer.
+    """
+    squares: dict[tuple[str, float], dict[float, list[float]]] = {}
+    samples: dict[tuple[str, float], dict[float, int]] = {}
+    needed = 0
     for row in rows:
         if row["kind"] != "select" or "error" in row:
             continue
-        entry = errors.setdefault((row["method"], row["ratio"]), {})
-        sums = entry.setdefault(row["strength"], [0.0, 0.0])
-        sums[0] += row["squares"]
-        sums[1] += row["samples"]
-    return {
-        key: min(sums, key=lambda s: sums[s][0] / max(sums[s][1], 1.0))
-        for key, sums in errors.items()
-    }
-
-
-def fit_specs(
-    shared: dict[str, Any],
-    methods: list[str],
-    ratios: list[float],
-    repeats: int,
-    strengths: dict[tuple[str, float], float],
-) -> list[Spec]:
-    """Return the trials of the study proper, repeat by repeat."""
-    specs = []
-    for repeat in range(repeats):
-        for ratio in ratios:
-            for method in methods:
-                more: dict[str, Any] = {"kind": "predict", "repeat": repeat}
-                if method in shared["strengths"]:
-                    more["strength"] = strengths[method, ratio]
-                specs.append(_spec(shared, method, ratio, **more))
-    return specs
+        key, strength = (row["method"], row["ratio"]), row["strength"]
+        value = math.inf if row["squares"] is None else row["squares"]
+        squares.setdefault(key, {}).setdefault(strength, []).append(value)
+        counts = samples.setdefault(key, {})
+        counts[strength] = counts.get(strength, 0) + row["samples"]
+        needed = row["blocks"]
+    chosen = {}
+    for key, candidates in squares.items():
+        errors = {
+            strength: sum(values) / samples[key][strength]
+            for strength, values in candidates.items()
+            if len(values) == needed
+        }
+        if errors:
+            chosen[key] = min(errors, key=lambda s: errors[s])
+    return chosen
 
 
 # -- what it shows -------------------------------------------------------------------
 
 
-def frame(store: Store) -> pd.DataFrame:
+def fits_frame(rows: Rows) -> pd.DataFrame:
     """Return the finished fits as a table, failures left out."""
-    rows = [r for r in store.rows() if r["kind"] == "predict" and "error" not in r]
-    return pd.DataFrame(rows)
+    good = [r for r in rows if r["kind"] == "predict" and "error" not in r]
+    frame = pd.DataFrame(good)
+    numbers = ("test_rmse", "test_rmse_paper", "log_evidence", "cost", "kept")
+    return frame.astype({name: float for name in numbers if name in frame})
 
 
 def errors_table(fits: pd.DataFrame) -> pd.DataFrame:
-    """Return test errors by method and ratio under both selections.
-
-    ``paper's way`` is the best of the repeats on the test record; ``fair`` are the mean
-    over repeats and the one chosen inside the estimation record, by evidence where
-    there is one and by the cost of the fit where not.
-    """
-    rows = []
-    for (method, ratio), group in fits.groupby(["method", "ratio"]):
-        inside = _choose_inside(group, str(method))
-        rows.append(
-            {
-                "method": method,
-                "ratio": ratio,
-                "repeats": len(group),
-                "paper's way: best": group["test_rmse"].min(),
-                "fair: mean": group["test_rmse"].mean(),
-                "std": group["test_rmse"].std(),
-                "median": group["test_rmse"].median(),
-                "fair: chosen inside": inside["test_rmse"],
-                "kept: mean": group["kept"].mean(),
-                "seconds": group["seconds"].mean(),
-                "not converged": int((group["outcome"] != "converged").sum()),
-            }
-        )
+    """Return test errors by method and ratio, under the paper's and fair selections."""
+    rows: Rows = []
+    for method in METHODS:
+        for ratio, group in fits[fits["method"] == method].groupby("ratio"):
+            errors = group["test_rmse"]
+            rows.append(
+                {
+                    "method": method,
+                    "ratio": ratio,
+                    "repeats": len(group),
+                    "paper's way: best on test": errors.min(),
+                    "the same, over all samples": group["test_rmse_paper"].min(),
+                    "fair: mean": errors.mean(),
+                    "std": errors.std(),
+                    "fair: median": errors.median(),
+                    "fair: chosen inside": errors.iloc[chosen_inside(group)],
+                    "kept": group["kept"].mean(),
+                    "cycles": group["cycles"].mean(),
+                    "not converged": int((~group["outcome"].isin(GOOD_ENDS)).sum()),
+                }
+            )
     return pd.DataFrame(rows)
 
 
-def _choose_inside(group: pd.DataFrame, method: str) -> pd.Series:
-    if method == "sparse-bayes":
-        return group.loc[group["log_evidence"].idxmax()]
-    return group.loc[group["cost"].idxmin()]
+def chosen_inside(group: pd.DataFrame) -> int:
+    """Return the row that the estimation record prefers, by evidence or by cost."""
+    bayes = group["method"].iloc[0] == "sparse-bayes"
+    order = -group["log_evidence"] if bayes else group["cost"]
+    return int(np.argmin(order.fillna(math.inf).to_numpy()))
 
 
 def kept_table(fits: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean share of weights kept in per cent, the paper's rows beside ours."""
-    mean = fits.groupby(["method", "ratio"])["kept"].mean().unstack("ratio") * 100.0
-    rows = {
-        "group lasso (paper)": published.KEPT_GROUP_LASSO,
-        "group lasso (ours)": None,
-        "sparse Bayes (paper)": published.KEPT_SPARSE_BAYES,
-        "sparse Bayes (ours)": None,
+    """Return the mean share of weights kept in per cent, the paper's rows and ours."""
+    ratios = sorted({*published.RATIOS, *fits["ratio"].astype(float)})
+    paper = {
+        "group-lasso": dict(
+            zip(published.RATIOS, published.KEPT_GROUP_LASSO, strict=True)
+        ),
+        "sparse-bayes": dict(
+            zip(published.RATIOS, published.KEPT_SPARSE_BAYES, strict=True)
+        ),
     }
-    ours = {
-        "group lasso (ours)": "group-lasso",
-        "sparse Bayes (ours)": "sparse-bayes",
-    }
-    table = pd.DataFrame(index=list(rows), columns=list(published.RATIOS), dtype=float)
-    for name, values in rows.items():
-        if values is not None:
-            table.loc[name] = values
-        elif ours[name] in mean.index:
-            table.loc[name] = mean.loc[ours[name]].reindex(published.RATIOS)
-    return table
+    names = {"group-lasso": "group lasso", "sparse-bayes": "sparse Bayes"}
+    rows: Rows = []
+    for method, name in names.items():
+        group = fits[fits["method"] == method]
+        ours = 100.0 * group.groupby("ratio")["kept"].mean()
+        for who, values in (("paper", paper[method]), ("ours", ours.to_dict())):
+            cells = {ratio: values.get(ratio, math.nan) for ratio in ratios}
+            rows.append({"method": f"{name} ({who})", **cells})
+    return pd.DataFrame(rows)
 
 
-def paired_table(fits: pd.DataFrame, draws: int = 10_000) -> pd.DataFrame:
+def paired_table(fits: pd.DataFrame) -> pd.DataFrame:
     """Return mean differences to sparse Bayes over repeats, with 95 % intervals.
 
     Positive: sparse Bayes has the smaller error. Paired by repeat (equal seeds), with a
     percentile bootstrap over repeats.
     """
-    generator = np.random.default_rng(0)
+    rows: Rows = []
     wide = fits.pivot_table(
-        index=["ratio", "repeat"], columns="method", values="test_rmse"
+        index="seed", columns=["ratio", "method"], values="test_rmse"
     )
-    rows = []
-    if "sparse-bayes" not in wide:
-        return pd.DataFrame(rows)
-    for ratio, group in wide.groupby(level="ratio"):
+    for ratio in sorted(set(fits["ratio"].astype(float))):
         for method in METHODS[:-1]:
-            if method not in group:
+            columns = [(ratio, method), (ratio, "sparse-bayes")]
+            if not set(columns) <= set(wide.columns):
                 continue
-            pairs = (group[method] - group["sparse-bayes"]).dropna().to_numpy()
+            pairs = wide[columns].dropna().to_numpy()
             if len(pairs) < 2:
                 continue
-            sample = generator.integers(len(pairs), size=(draws, len(pairs)))
-            low, high = np.quantile(pairs[sample].mean(1), (0.025, 0.975))
+            difference = pairs[:, 0] - pairs[:, 1]
+            low, high = bootstrap_interval(difference)
             rows.append(
                 {
                     "ratio": ratio,
                     "against": method,
                     "pairs": len(pairs),
-                    "mean difference": pairs.mean(),
+                    "mean difference": difference.mean(),
                     "low": low,
                     "high": high,
+                    "of its error [%]": 100.0 * difference.mean() / pairs[:, 0].mean(),
                     "verdict": _verdict(low, high),
                 }
             )
     return pd.DataFrame(rows)
 
 
+def bootstrap_interval(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the 95 % percentile interval of the mean over resampled values."""
+    generator = np.random.default_rng(0)
+    sample = generator.integers(len(values), size=(DRAWS, len(values)))
+    low, high = np.quantile(values[sample].mean(1), INTERVAL)
+    return float(low), float(high)
+
+
 def _verdict(low: float, high: float) -> str:
     if low > 0:
         return "sparse Bayes better"
     return "sparse Bayes worse" if high < 0 else "no clear difference"
+
+
+def cost_table(rows: Rows) -> pd.DataFrame:
+    """Return what each method took, the choice of its strength counted, in seconds."""
+    table: Rows = []
+    for method in METHODS:
+        mine = [r for r in rows if r.get("method") == method]
+        fits = [r["seconds"] for r in mine if r["kind"] == "predict"]
+        select = [r["seconds"] for r in mine if r["kind"] == "select"]
+        if mine:
+            table.append(
+                {
+                    "method": method,
+                    "fits": len(fits),
+                    "seconds per fit": np.mean(fits) if fits else math.nan,
+                    "fits to choose the strength": len(select),
+                    "seconds for these": sum(select),
+                    "seconds in all": sum(fits) + sum(select),
+                }
+            )
+    return pd.DataFrame(table)
+
+
+def strengths_table(rows: Rows, grid: dict[str, list[float]]) -> pd.DataFrame:
+    """Return the strengths chosen, and whether the grid ended there."""
+    return pd.DataFrame(
+        [
+            {
+                "method": method,
+                "ratio": ratio,
+                "strength": f"{strength:g}",
+                "": "end of the grid"
+                if strength in (min(grid[method]), max(grid[method]))
+                else "",
+            }
+            for (method, ratio), strength in sorted(chosen_strengths(rows).items())
+        ]
+    )

@@ -4,115 +4,305 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
-from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from sparsid.studies.store import Result, Spec, Store
+from sparsid.errors import InputError
+from sparsid.studies.store import Result, Spec, Store, canonical, engine_fingerprint
 
-# Trials handed to a process at once: few, so that an interruption loses little.
+Answer = tuple[Spec, Result, float]
+
+# Trials handed to a process at once; each is answered as it ends.
 BATCH = 4
+# A trial whose process died so often is answered with an error.
+MOST_TRIES = 3
+# Processes in a row that may die before they are ready: more is no accident.
+MOST_FALSE_STARTS = 3
+# Read by jaxlib and by the linear algebra libraries when they are loaded.
+ONE_CORE = {"NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a run is."""
+    """How far a run is.
+
+    Attributes
+    ----------
+    done, total
+        Trials answered, also by earlier runs, and all trials.
+    failed
+        Those answered with an error in this run.
+    seconds_left
+        Time left for this run and what comes after it, None if there is no telling.
+    """
 
     done: int
     total: int
-    seconds: float
     failed: int
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Time left at the present pace, None before the first answer."""
-        if not self.done:
-            return None
-        return self.seconds / self.done * (self.total - self.done)
+    seconds_left: float | None
 
 
 Watch = Callable[[Standing], None]
+
+
+class Pace:
+    """What trials take, from those of the same kind, method and ratio before them."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self._sums: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for row in rows:
+            self.add(row, row["seconds"])
+
+    def add(self, spec: Spec, seconds: float) -> None:
+        """Take in the duration of a trial."""
+        for key in _likes(spec):
+            entry = self._sums[key]
+            entry[0] += seconds
+            entry[1] += 1.0
+
+    def seconds(self, spec: Spec) -> float | None:
+        """Return what a trial will take, None before the first."""
+        for key in _likes(spec):
+            if key in self._sums:
+                total, count = self._sums[key]
+                return total / count
+        return None
+
+
+def _likes(spec: Spec) -> list[tuple[Any, ...]]:
+    """Return descriptions of a spec, the closest first."""
+    kind, method, ratio = (spec.get(k) for k in ("kind", "method", "ratio"))
+    return [
+        (kind, method, ratio, spec.get("prior")),
+        ("any", method, ratio),
+        (method,),
+        (),
+    ]
 
 
 def run_trials(
     store: Store,
     specs: list[Spec],
     *,
-    workers: int,
+    workers: int = 1,
     watch: Watch | None = None,
-    cache: Path | None = None,
+    later: list[Spec] | None = None,
 ) -> Standing:
     """Run what the store has no answer to yet; return how it ended.
 
     KeyboardInterrupt ends the run at once: answered trials are in the store, those
     under way are lost, and the same call continues.
+
+    Parameters
+    ----------
+    workers
+        Processes at once.
+    watch
+        Called with a ``Standing`` at the start and after every answer.
+    later
+        Trials of another call after this one, for the time left.
     """
-    todo = store.missing(specs)
-    batches = [todo[k : k + BATCH] for k in range(0, len(todo), BATCH)]
-    began, done, failed = time.perf_counter(), 0, 0
-
-    def standing() -> Standing:
-        return Standing(done, len(todo), time.perf_counter() - began, failed)
-
-    if watch:
-        watch(standing())
-    if not batches:
-        return standing()
-    context = multiprocessing.get_context("spawn")
-    cores = context.Queue()
-    for k in range(workers):
-        cores.put(k)
-    pool = ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_prepare, initargs=(cores, cache)
-    )
+    run = _Run(store, specs, workers, watch, later or [])
     try:
-        waiting: set[Future[list[tuple[Spec, Result, float]]]] = set()
-        queue = iter(batches)
-        while True:
-            while len(waiting) < 2 * workers and (batch := next(queue, None)):
-                waiting.add(pool.submit(_run_batch, batch))
-            if not waiting:
-                return standing()
-            ready, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in ready:
-                for spec, result, seconds in future.result():
-                    store.add(spec, result, seconds)
-                    done += 1
-                    failed += "error" in result
-            if watch:
-                watch(standing())
+        run.work()
     finally:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
+        run.end()
+    return run.standing()
 
 
-def _prepare(cores: Any, cache: Path | None) -> None:
-    """Give a worker one core and the shared cache of compiled programs."""
-    core = cores.get()
-    if hasattr(os, "sched_setaffinity"):
-        available = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {available[core % len(available)]})
-    if cache is not None:
-        import jax
+class _Run:
+    """The list of trials, the processes that work it off, and what they answered."""
 
-        jax.config.update("jax_compilation_cache_dir", str(cache))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    def __init__(
+        self,
+        store: Store,
+        specs: list[Spec],
+        workers: int,
+        watch: Watch | None,
+        later: list[Spec],
+    ) -> None:
+        self.store, self.watch, self.later = store, watch, later
+        self.todo = deque(store.missing(specs))
+        self.total = len(specs)
+        self.workers = min(workers, len(self.todo))
+        self.unanswered = len(self.todo)
+        self.failed = self.false_starts = 0
+        self.tries: Counter[str] = Counter()
+        self.pace = Pace(store.rows())
+        self.team: list[_Worker] = []
+
+    def work(self) -> None:
+        self._tell()
+        self.team = [_Worker() for _ in range(self.workers)]
+        while self.unanswered:
+            ready = wait([worker.pipe for worker in self.team])
+            for k, worker in enumerate(self.team):
+                if worker.pipe in ready:
+                    self._listen(k, worker)
+
+    def end(self) -> None:
+        for worker in self.team:
+            worker.end()
+
+    def standing(self) -> Standing:
+        left: float | None = 0.0
+        under_way = [spec for worker in self.team for spec in worker.task]
+        waiting = [*self.todo, *under_way, *self.later]
+        for spec in waiting:
+            seconds = self.pace.seconds(spec)
+            left = None if seconds is None or left is None else left + seconds
+        done = self.total - self.unanswered
+        if left is not None:
+            left /= max(self.workers, 1)
+        return Standing(done, self.total, self.failed, left)
+
+    def _tell(self) -> None:
+        if self.watch:
+            self.watch(self.standing())
+
+    def _listen(self, k: int, worker: _Worker) -> None:
+        """Take in what a process says; replace one that died."""
+        try:
+            message = worker.pipe.recv()
+        except (EOFError, OSError):
+            self._bury(worker)
+            self.team[k] = _Worker()
+            return
+        if not worker.ready:
+            worker.ready, self.false_starts = True, 0
+            self._check_engine(message)
+        else:
+            worker.task.popleft()
+            self._keep(*message)
+        if not worker.task:
+            worker.give(self._next_batch())
+
+    def _keep(self, spec: Spec, result: Result, seconds: float) -> None:
+        self.store.add(spec, result, seconds)
+        self.pace.add(spec, seconds)
+        self.unanswered -= 1
+        self.failed += "error" in result
+        self._tell()
+
+    def _next_batch(self) -> list[Spec]:
+        # Small ones at the end, so that no process waits for another for long.
+        size = min(BATCH, max(1, len(self.todo) // (4 * self.workers)))
+        return [self.todo.popleft() for _ in range(min(size, len(self.todo)))]
+
+    def _check_engine(self, engine: str) -> None:
+        if engine != self.store.study.engine:
+            raise InputError(
+                "the code of sparsid changed while the study ran: answered trials are "
+                "kept; the same command now begins another study"
+            )
+
+    def _bury(self, worker: _Worker) -> None:
+        """Put the trials of a process that died back on the list."""
+        code = worker.end()
+        if not worker.ready:
+            self.false_starts += 1
+            if self.false_starts > MOST_FALSE_STARTS:
+                raise ChildProcessError(
+                    f"{self.false_starts} worker processes in a row ended before they "
+                    f"were ready (exit code {code}): answered trials are kept"
+                )
+            return
+        spec = worker.task.popleft()
+        self.todo.extendleft(reversed(worker.task))
+        worker.task.clear()
+        key = canonical(spec)
+        self.tries[key] += 1
+        if self.tries[key] < MOST_TRIES:
+            self.todo.append(spec)
+            return
+        text = f"the process died {MOST_TRIES} times (exit code {code}): out of memory?"
+        self._keep(spec, {"error": text, "died": True}, 0.0)
 
 
-def _run_batch(specs: list[Spec]) -> list[tuple[Spec, Result, float]]:
-    """Run a few trials; one that fails is answered with its error."""
-    from sparsid.studies.trials import run
+class _Worker:
+    """A process that answers trials, and what it has to do."""
 
-    answers = []
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        with _ctrl_c_held_back():
+            self.process.start()
+        theirs.close()
+        self.ready = False
+        self.task: deque[Spec] = deque()
+
+    def give(self, batch: list[Spec]) -> None:
+        self.task = deque(batch)
+        if batch:
+            try:
+                self.pipe.send(batch)
+            except OSError:
+                # It died in between; the next wait finds its pipe closed.
+                return
+
+    def end(self) -> int | None:
+        """Stop the process; return its exit code."""
+        self.process.terminate()
+        self.process.join()
+        self.pipe.close()
+        return self.process.exitcode
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Start a process deaf to Ctrl-C: the terminal sends it to the whole group.
+
+    It would print a traceback for each process; the caller alone decides.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# -- in the other process ------------------------------------------------------------
+
+
+def _serve(pipe: Connection) -> None:
+    """Say which engine this is, then answer batches until the caller is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.update(ONE_CORE)
+    # Loads the numerical libraries: one core must be settled before.
+    from sparsid.studies import trials
+
+    trials.load_libraries()
+    try:
+        pipe.send(engine_fingerprint())
+        while True:
+            for answer in run_batch(pipe.recv()):
+                pipe.send(answer)
+    except (EOFError, OSError):
+        return
+
+
+def run_batch(specs: list[Spec]) -> Iterator[Answer]:
+    """Yield the answers to a few trials; one that fails is answered with its error.
+
+    All that goes in and out are plain values: this may run on any machine that has the
+    package and the data.
+    """
+    from sparsid.studies import trials
+
     for spec in specs:
         began = time.perf_counter()
         try:
-            result = run(spec)
+            result = trials.run(spec)
         except Exception as error:  # the study goes on and reports it
             result = {"error": f"{type(error).__name__}: {error}"}
-        answers.append((spec, result, time.perf_counter() - began))
-    return answers
+        yield spec, result, time.perf_counter() - began

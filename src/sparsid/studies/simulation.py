@@ -6,104 +6,160 @@ regularisation, twenty repeats each; comparators run live on the same data.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from sparsid.errors import InputError
 from sparsid.studies import published
 from sparsid.studies.comparators import available
-from sparsid.studies.store import Spec, Store
+from sparsid.studies.prediction import chosen_inside
+from sparsid.studies.store import Spec, code_fingerprint
+from sparsid.studies.trials import PROTOCOLS
 
 NAME = "simulation"
+REPEATS, QUICK_REPEATS = 20, 2
 # Label, method and prior of what is compared.
 VARIANTS = {
-    "sparse Bayes, every weight": ("sparse-bayes", "shape"),
-    "sparse Bayes, rows": ("sparse-bayes", "row"),
-    "sparse Bayes, columns": ("sparse-bayes", "column"),
-    "no regularisation": ("none", "row"),
+    "shape": ("sparse Bayes, every weight", "sparse-bayes", "shape"),
+    "row": ("sparse Bayes, rows", "sparse-bayes", "row"),
+    "column": ("sparse Bayes, columns", "sparse-bayes", "column"),
+    "none": ("no regularisation", "none", "row"),
 }
-PROTOCOLS = ("A", "B", "C")
+POOLED = "sparse Bayes, all three priors"
+FULL: dict[str, Any] = {
+    "lags": 19,
+    "hidden": [10, 10, 10],
+    "activation": "tanh",
+    "max_cycles": 500,
+}
+QUICK: dict[str, Any] = {**FULL, "lags": 5, "hidden": [6, 6], "max_cycles": 100}
+
+Rows = list[dict[str, Any]]
 
 
 def settings(dataset: str, *, quick: bool) -> dict[str, Any]:
     """Return what all trials share; another value is another study."""
+    here = Path(__file__).parent
+    code = code_fingerprint([here / "comparators.py", here / "peers.py"])
     return {
         "dataset": dataset,
-        "lags": 5 if quick else 19,
-        "hidden": [6, 6] if quick else [10, 10, 10],
-        "max_cycles": 100 if quick else 500,
+        **(QUICK if quick else FULL),
+        "comparators": code.hex()[:12],
     }
 
 
-def specs(shared: dict[str, Any], repeats: int) -> list[Spec]:
+def check(variants: Sequence[str]) -> None:
+    """Refuse unknown variants."""
+    for name in variants:
+        if name not in VARIANTS:
+            raise InputError(
+                f"method {name!r} is not known: choose from {', '.join(VARIANTS)}"
+            )
+
+
+def specs(shared: dict[str, Any], variants: Sequence[str], repeats: int) -> list[Spec]:
     """Return all trials, repeat by repeat, comparators first."""
-    trials: list[Spec] = [
-        {"kind": "compare", "dataset": shared["dataset"], "name": name}
-        for name in available()
-    ]
-    for repeat in range(repeats):
-        for label, (method, prior) in VARIANTS.items():
+    dataset = {"dataset": shared["dataset"]}
+    trials: list[Spec] = [{"kind": "measured", **dataset}]
+    for name, package in available().items():
+        trials.append({"kind": "compare", **dataset, "name": name, "package": package})
+    network = {
+        name: shared[name] for name in ("lags", "hidden", "activation", "max_cycles")
+    }
+    for seed in range(repeats):
+        for variant in variants:
+            label, method, prior = VARIANTS[variant]
             trials.append(
                 {
                     "kind": "simulate",
-                    **shared,
+                    **dataset,
+                    **network,
                     "label": label,
                     "method": method,
                     "prior": prior,
-                    "repeat": repeat,
+                    "seed": seed,
                 }
             )
     return trials
 
 
-def frames(store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the finished network runs and comparators, failures left out."""
-    rows = [r for r in store.rows() if "error" not in r]
-    runs = pd.DataFrame([r for r in rows if r["kind"] == "simulate"])
-    others = pd.DataFrame([r for r in rows if r["kind"] == "compare"])
-    return runs, others
+# -- what it shows -------------------------------------------------------------------
+
+
+def runs_frame(rows: Rows) -> pd.DataFrame:
+    """Return the finished networks as a table, failures left out."""
+    good = [r for r in rows if r["kind"] == "simulate" and "error" not in r]
+    frame = pd.DataFrame(good)
+    numbers = [f"test_rmse_{p}" for p in (*PROTOCOLS, "paper")]
+    numbers += ["train_simulation_rmse", "log_evidence", "cost", "kept"]
+    return frame.astype({name: float for name in numbers if name in frame})
 
 
 def runs_table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return free-run errors by variant and protocol; diverged runs are counted."""
-    rows = []
-    for label, group in runs.groupby("label", sort=False):
-        bayes = group["method"].iloc[0] == "sparse-bayes"
-        order = -group["log_evidence"] if bayes else group["cost"]
-        inside = group.loc[order.idxmin()]
-        for protocol in PROTOCOLS:
-            errors = group[f"test_rmse_{protocol}"].astype(float)
-            rows.append(
-                {
-                    "variant": label,
-                    "protocol": protocol,
-                    "repeats": len(group),
-                    "diverged": int(errors.isna().sum()),
-                    "paper's way: best": errors.min(),
-                    "fair: mean": errors.mean(),
-                    "std": errors.std(),
-                    "fair: median": errors.median(),
-                    "fair: chosen inside": inside[f"test_rmse_{protocol}"],
-                    "kept: mean": group["kept"].mean(),
-                }
-            )
-    return pd.DataFrame(rows)
+    """Return free-run errors by variant and protocol.
+
+    A run that diverged has no error: means and standard deviations are over the others,
+    a median takes it as infinite.
+    """
+    labels = [label for label, *_ in VARIANTS.values()]
+    groups = {label: runs[runs["label"] == label] for label in labels}
+    groups[POOLED] = runs[runs["method"] == "sparse-bayes"]
+    return pd.DataFrame(
+        [
+            _summary(label, group, protocol)
+            for label, group in groups.items()
+            for protocol in PROTOCOLS
+            if len(group)
+        ]
+    )
 
 
-def comparison_table(runs: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+def _summary(label: str, group: pd.DataFrame, protocol: str) -> dict[str, Any]:
+    errors = group[f"test_rmse_{protocol}"]
+    own = group["train_simulation_rmse"].fillna(math.inf).to_numpy()
+    paper = group["test_rmse_paper"].min() if protocol == "B" else math.nan
+    return {
+        "network": label,
+        "protocol": protocol,
+        "repeats": len(group),
+        "diverged": int(errors.isna().sum()),
+        "paper's way: best on test": errors.min(),
+        "the same, over all samples": paper,
+        "fair: mean": errors.mean(),
+        "std": errors.std(),
+        "fair: median": errors.fillna(math.inf).median(),
+        "fair: chosen inside": errors.iloc[chosen_inside(group)],
+        "fair: best free run over estimation": errors.iloc[int(np.argmin(own))],
+        "kept": group["kept"].mean(),
+    }
+
+
+def comparison_table(rows: Rows) -> pd.DataFrame:
     """Return one table of free-run errors: published, comparators, ours."""
-    rows: list[dict[str, Any]] = [
-        {"model": name, "RMSE": value, "how": "published"}
+    table: Rows = [
+        {"model": name, "how": "published", "B": value}
         for name, value in published.SIMULATION.items()
     ]
-    for _, row in others.iterrows():
-        how = "run live, protocol B"
-        rows.append({"model": row["name"], "RMSE": row["test_rmse_B"], "how": how})
+    for row in rows:
+        if row["kind"] == "compare" and "error" not in row:
+            errors = {p: row[f"test_rmse_{p}"] for p in PROTOCOLS}
+            how = f"run live ({row['package']})"
+            table.append({"model": row["name"], "how": how, **errors})
+    runs = runs_frame(rows)
     if not runs.empty:
-        table = runs_table(runs)
-        b = table[table["protocol"] == "B"]
-        for _, row in b.iterrows():
-            for column in ("paper's way: best", "fair: mean", "fair: chosen inside"):
-                how = f"ours, protocol B, {column}, {row['repeats']} repeats"
-                rows.append({"model": row["variant"], "RMSE": row[column], "how": how})
-    return pd.DataFrame(rows)
+        wide = runs_table(runs).set_index(["network", "protocol"])
+        for label in wide.index.unique("network"):
+            mine = wide.loc[label]
+            for column in [c for c in mine if ":" in str(c)]:
+                how = f"ours, {column}, {mine['repeats'].iloc[0]} repeats"
+                errors = mine[column].to_dict()
+                table.append({"model": label, "how": how, **errors})
+    columns = ["model", "how", "B", "A", "C"]
+    return pd.DataFrame(table, columns=columns).astype(
+        {p: float for p in PROTOCOLS}  # noqa: C420
+    )

@@ -1,133 +1,317 @@
-"""The store of a study: one row for each finished trial, in SQLite.
+"""The store of a study: one row for each answered trial, in SQLite.
 
 Every row belongs to a study, which is a name, its settings and the engine that ran it:
-change one of them and it is another study, never a mixture. Rows are written as trials
-finish, with a write-ahead log, so an interruption loses only the trials under way and
-two runs into the same file do no harm.
+change one of them and it is another study, never a mixture. A row is committed as soon
+as its trial ends, so an interruption loses the trials under way alone, and several runs
+may write into the same file.
 """
 
 from __future__ import annotations
 
+import ast
 import csv
 import hashlib
 import json
+import os
 import sqlite3
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import sparsid
-from sparsid.errors import FileFormatError
+from sparsid.errors import FileFormatError, InputError
 
 Spec = dict[str, Any]
 Result = dict[str, Any]
 
+FILE = "trials.sqlite"
+# Written into the file's head, so that no other database is taken for a store: "spid".
+APPLICATION = 0x73706964
+SCHEMA = 1
 # Seconds to wait while another run writes.
 PATIENCE = 60.0
-# What does not change a number: these may change without making another study.
-_OUTSIDE = ("cli", "studies", "plots.py", "summary.py", "__init__.py")
+# Code that does not change a number: it may change without making another study.
+_OUTSIDE = (
+    "__init__.py",
+    "cli",
+    "plots.py",
+    "reading.py",
+    "sampling.py",
+    "splitting.py",
+    "storage.py",
+    "studies",
+    "summary.py",
+    "text_tables.py",
+)
+# Libraries whose versions count as part of the engine.
+_LIBRARIES = ("jax", "jaxlib", "numpy", "scipy")
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS studies (
-    study TEXT PRIMARY KEY, name TEXT, settings TEXT, engine TEXT, version TEXT
-);
-CREATE TABLE IF NOT EXISTS trials (
-    study TEXT, key TEXT, spec TEXT, result TEXT, seconds REAL, finished TEXT,
-    PRIMARY KEY (study, key)
-);
-"""
+_TABLES = (
+    "CREATE TABLE studies (study TEXT PRIMARY KEY, name TEXT, settings TEXT, "
+    "engine TEXT, version TEXT, command TEXT)",
+    "CREATE TABLE trials (study TEXT, key TEXT, spec TEXT, result TEXT, final INTEGER, "
+    "seconds REAL, finished TEXT, PRIMARY KEY (study, key))",
+)
 
 
 def engine_fingerprint() -> str:
-    """Return a short hash of the code that determines results."""
+    """Return a short hash of the code and the libraries that determine results.
+
+    Comments, docstrings and layout do not count.
+    """
     root = Path(sparsid.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        relative = path.relative_to(root)
-        if relative.parts[0] not in _OUTSIDE:
-            digest.update(str(relative).encode())
-            digest.update(path.read_bytes())
-    trials = root / "studies" / "trials.py"
-    digest.update(trials.read_bytes())
+    paths = [
+        path
+        for path in sorted(root.rglob("*.py"))
+        if path.relative_to(root).parts[0] not in _OUTSIDE
+    ]
+    digest = hashlib.sha256(code_fingerprint([*paths, root / "studies" / "trials.py"]))
+    for name in _LIBRARIES:
+        digest.update(f"{name} {version(name)}".encode())
     return digest.hexdigest()[:12]
 
 
-def spec_key(spec: Mapping[str, Any]) -> str:
-    """Return the key of a spec: its canonical JSON."""
-    return json.dumps(spec, sort_keys=True, separators=(",", ":"))
+def code_fingerprint(paths: Iterable[Path]) -> bytes:
+    """Return a hash of what the Python files do."""
+    digest = hashlib.sha256()
+    for path in paths:
+        tree = ast.parse(path.read_bytes())
+        for node in ast.walk(tree):
+            body = getattr(node, "body", None)
+            if isinstance(body, list):
+                node.body = [s for s in body if not _is_text(s)]  # type: ignore[attr-defined]
+        digest.update(path.name.encode())
+        digest.update(ast.dump(tree).encode())
+    return digest.digest()
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def canonical(values: Mapping[str, Any]) -> str:
+    """Return JSON in which equal values are equal texts."""
+    return json.dumps(values, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@dataclass(frozen=True)
+class Study:
+    """What all trials of a study share.
+
+    Attributes
+    ----------
+    settings
+        Plain values, as JSON knows them.
+    engine
+        Fingerprint of the code that runs the trials.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    engine: str
+
+    @staticmethod
+    def present(name: str, settings: dict[str, Any]) -> Study:
+        """Return the study as the present engine would run it."""
+        return Study(name, settings, engine_fingerprint())
+
+    @property
+    def key(self) -> str:
+        """Short hash of name, settings and engine."""
+        return hashlib.sha256(canonical(vars(self)).encode()).hexdigest()[:12]
 
 
 class Store:
-    """All trials of one study in one file."""
+    """All trials of one study in one file, which may hold other studies too."""
 
-    def __init__(self, path: Path, name: str, settings: Mapping[str, Any]) -> None:
-        self.path = path
-        engine = engine_fingerprint()
-        identity = spec_key({"name": name, "settings": settings, "engine": engine})
-        self.study = hashlib.sha256(identity.encode()).hexdigest()[:12]
-        self.engine = engine
+    def __init__(self, path: Path, study: Study) -> None:
+        self.path, self.study = path, study
+
+    @staticmethod
+    def open(path: Path, study: Study) -> Store:
+        """Return the store of a study, new or with the trials it has already."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with closing(self._connect()) as db, db:
-                db.execute("PRAGMA journal_mode=WAL")
-                db.executescript(_SCHEMA)
-                db.execute(
-                    "INSERT OR IGNORE INTO studies VALUES (?, ?, ?, ?, ?)",
-                    (self.study, name, spec_key(settings), engine, sparsid.__version__),
-                )
-        except sqlite3.DatabaseError as error:
-            raise FileFormatError(
-                f"{path} is not a store of trials ({error}): choose another folder or "
-                "remove the file"
-            ) from error
+        row = (study.key, study.name, canonical(study.settings), study.engine)
+        with _connect(path, write=True) as db:
+            _prepare(db, path)
+            db.execute(
+                "INSERT OR IGNORE INTO studies VALUES (?, ?, ?, ?, ?, '')",
+                (*row, sparsid.__version__),
+            )
+        return Store(path, study)
 
-    def _connect(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.path, timeout=PATIENCE)
+    @staticmethod
+    def existing(path: Path, wanted: Study) -> Store:
+        """Return the store of this study, or else of the latest one of its name."""
+        if not path.is_file():
+            raise InputError(
+                f"there is no store {path}: run the study before its report"
+            )
+        with _connect(path) as db:
+            _check(db, path)
+            found = db.execute(
+                "SELECT s.name, s.settings, s.engine FROM studies s JOIN trials t "
+                "USING (study) WHERE s.name = ? GROUP BY s.study "
+                "ORDER BY s.study = ? DESC, max(t.finished) DESC LIMIT 1",
+                (wanted.name, wanted.key),
+            ).fetchone()
+        if found is None:
+            raise InputError(
+                f"{path} has no trial of a {wanted.name} study: run it before its "
+                "report"
+            )
+        return Store(path, Study(found[0], json.loads(found[1]), found[2]))
+
+    # -- writing -------------------------------------------------------------------
 
     def add(self, spec: Spec, result: Result, seconds: float) -> None:
-        """Keep a finished trial; the first answer to a spec stays."""
+        """Keep the answer to a trial; the first one stays.
+
+        An answer with ``died`` says that the process ended, not the trial: another run
+        tries again, and its answer takes the place.
+        """
         row = (
-            self.study,
-            spec_key(spec),
-            json.dumps(spec, sort_keys=True),
-            json.dumps(result),
+            self.study.key,
+            canonical(spec),
+            json.dumps(spec),
+            json.dumps(result, allow_nan=False),
+            not result.get("died", False),
             seconds,
             datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        with closing(self._connect()) as db, db:
-            db.execute("INSERT OR IGNORE INTO trials VALUES (?, ?, ?, ?, ?, ?)", row)
+        with _connect(self.path, write=True) as db:
+            db.execute(
+                "INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
+                "SET result = excluded.result, final = excluded.final, "
+                "seconds = excluded.seconds, finished = excluded.finished "
+                "WHERE NOT trials.final",
+                row,
+            )
 
-    def done(self) -> set[str]:
-        """Return the keys of the finished trials."""
-        with closing(self._connect()) as db:
-            query = "SELECT key FROM trials WHERE study = ?"
-            return {row[0] for row in db.execute(query, (self.study,))}
+    def note_command(self, command: str) -> None:
+        """Keep the command that ran the study last."""
+        with _connect(self.path, write=True) as db:
+            db.execute(
+                "UPDATE studies SET command = ? WHERE study = ?",
+                (command, self.study.key),
+            )
+
+    # -- reading -------------------------------------------------------------------
+
+    def facts(self) -> dict[str, str]:
+        """Return the version that made the study and the command that ran it last."""
+        query = "SELECT version, command FROM studies WHERE study = ?"
+        with _connect(self.path) as db:
+            found = db.execute(query, (self.study.key,)).fetchone()
+        return dict(zip(("version", "command"), found, strict=True))
 
     def missing(self, specs: Iterable[Spec]) -> list[Spec]:
-        """Return the specs that have no answer yet."""
-        done = self.done()
-        return [s for s in specs if spec_key(s) not in done]
+        """Return the specs that have no lasting answer yet."""
+        query = "SELECT key FROM trials WHERE study = ? AND final"
+        with _connect(self.path) as db:
+            done = {row[0] for row in db.execute(query, (self.study.key,))}
+        return [s for s in specs if canonical(s) not in done]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return spec, result and duration of every finished trial, flattened."""
+        """Return spec, result and duration of every answered trial, flattened."""
         query = "SELECT spec, result, seconds, finished FROM trials WHERE study = ?"
-        with closing(self._connect()) as db:
-            found = db.execute(query + " ORDER BY key", (self.study,)).fetchall()
+        with _connect(self.path) as db:
+            found = db.execute(query + " ORDER BY key", (self.study.key,)).fetchall()
         return [
             {**json.loads(spec), **json.loads(result), "seconds": s, "finished": f}
             for spec, result, s, f in found
         ]
 
-    def export(self, path: Path) -> None:
-        """Write all trials of the study as CSV; long series are left out."""
+    def export(self, path: Path) -> Path:
+        """Write all trials of the study as CSV, long series left out; return the path.
+
+        Every row tells the study, its engine and the version.
+        """
+        origin = {
+            "study": self.study.key,
+            "engine": self.study.engine,
+            "version": self.facts()["version"],
+        }
         rows = [
-            {k: v for k, v in row.items() if not isinstance(v, list)}
+            {k: _cell(v) for k, v in row.items() if not _is_series(v)}
             for row in self.rows()
         ]
         names = sorted({name for row in rows for name in row})
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, names)
+        with whole_file(path) as part, part.open("w", newline="") as file:
+            writer = csv.DictWriter(file, [*origin, *names])
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows({**origin, **row} for row in rows)
+        return path
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a path to write to; the file appears under its name when it is complete."""
+    part = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+# -- pieces --------------------------------------------------------------------------
+
+
+@contextmanager
+def _connect(path: Path, *, write: bool = False) -> Iterator[sqlite3.Connection]:
+    """Yield a connection whose changes are committed together, or not at all."""
+    db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    try:
+        db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        yield db
+        db.execute("COMMIT")
+    except sqlite3.OperationalError as error:
+        raise OSError(f"the store {path} cannot be used now: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise _foreign(path) from error
+    finally:
+        db.close()
+
+
+def _prepare(db: sqlite3.Connection, path: Path) -> None:
+    """Make the tables of a new store; refuse what is no store."""
+    (tables,) = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if not tables:
+        db.execute(f"PRAGMA application_id = {APPLICATION}")
+        db.execute(f"PRAGMA user_version = {SCHEMA}")
+        for table in _TABLES:
+            db.execute(table)
+    _check(db, path)
+
+
+def _check(db: sqlite3.Connection, path: Path) -> None:
+    """Refuse what is no store."""
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (schema,) = db.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION:
+        raise _foreign(path)
+    if schema != SCHEMA:
+        raise FileFormatError(
+            f"{path} is a store of format {schema}, this version reads {SCHEMA}: "
+            "choose another folder"
+        )
+
+
+def _foreign(path: Path) -> FileFormatError:
+    return FileFormatError(
+        f"{path} is no store of trials: choose another folder, or move the file away"
+    )
+
+
+def _is_series(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 100
+
+
+def _cell(value: Any) -> Any:
+    """Return a short list as one text."""
+    return " ".join(map(str, value)) if isinstance(value, list) else value

@@ -6,6 +6,7 @@ scores finished models only; strengths are chosen on blocks of the estimation re
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,19 @@ from sparsid import datasets
 from sparsid.records import Record
 from sparsid.studies.store import Result, Spec
 
+PROTOCOLS = ("A", "B", "C")
+
 
 def run(spec: Spec) -> Result:
-    """Return the answer to a spec."""
-    return _KINDS[spec["kind"]](spec)
+    """Return the answer to a spec, in values that JSON knows."""
+    return {key: _plain(value) for key, value in _KINDS[spec["kind"]](spec).items()}
+
+
+def load_libraries() -> None:
+    """Import what trials need, so that no code is read later."""
+    from sparsid.studies import comparators  # noqa: F401
+
+    sparsid.NARX  # noqa: B018
 
 
 def estimator(spec: Spec) -> sparsid.NARX:
@@ -26,13 +36,13 @@ def estimator(spec: Spec) -> sparsid.NARX:
     return sparsid.NARX(
         lags=spec["lags"],
         hidden=tuple(spec["hidden"]),
+        activation=spec["activation"],
         prior=spec["prior"],
         method=spec["method"],
         strength=spec.get("strength"),
-        activation=spec.get("activation", "tanh"),
         max_cycles=spec["max_cycles"],
         workers=1,
-        seed=spec["repeat"],
+        seed=spec["seed"],
     )
 
 
@@ -41,18 +51,22 @@ def first_part(record: Record, ratio: float) -> Record:
     return record[: round(ratio * len(record))]
 
 
-def _facts(model: sparsid.NARX, record: Record) -> Result:
-    history = model.history_
-    return {
-        "kept": model.kept_,
-        "log_evidence": model.log_evidence_,
-        "noise_std": float(model.noise_std_[0]),
-        "cost": float(history["cost"][-1]),
-        "cycles": len(history["cost"]),
-        "outcome": model.outcome_.value,
-        "train_rmse": float(sparsid.rmse(record, model.predict(record))[0]),
-        "regressors": list(model.regressors_),
-    }
+class Finished:
+    """A fitted model for scoring: free runs without the draws behind a band."""
+
+    def __init__(self, model: sparsid.NARX) -> None:
+        self.model, self.max_lag_ = model, model.max_lag_
+
+    def predict(self, record: Any) -> sparsid.Forecast:
+        """Return the one-step prediction."""
+        return self.model.predict(record)
+
+    def simulate(self, u: Any) -> sparsid.Forecast:
+        """Return the free run over a record or over inputs."""
+        return self.model.simulate(u, samples=0)
+
+
+# -- the kinds of trials -------------------------------------------------------------
 
 
 def _predict(spec: Spec) -> Result:
@@ -60,14 +74,13 @@ def _predict(spec: Spec) -> Result:
     benchmark = datasets.load(spec["dataset"])
     record = first_part(benchmark.estimation, spec["ratio"])
     model = estimator(spec).fit(record)
-    score = benchmark.score(model, "one-step")
-    total = len(benchmark.test_inputs)
-    error = float(score.rmse[0])
+    score = benchmark.score(Finished(model), "one-step")
+    counted = score.samples / len(benchmark.test_inputs)
     return {
         **_facts(model, record),
-        "test_rmse": error,
+        "test_rmse": score.rmse[0],
         # The paper divides by all samples, whatever the number scored.
-        "test_rmse_paper": error * float(np.sqrt(score.samples / total)),
+        "test_rmse_paper": score.rmse[0] * math.sqrt(counted),
     }
 
 
@@ -78,9 +91,28 @@ def _select(spec: Spec) -> Result:
     blocks = record.blocks(spec["blocks"])
     held_out = blocks.pop(spec["block"])
     model = estimator(spec).fit(blocks)
-    errors = held_out.y - model.predict(held_out).mean
-    errors = errors[np.isfinite(errors).all(1)]
-    return {"squares": float((errors**2).sum()), "samples": len(errors)}
+    error = sparsid.rmse(held_out, model.predict(held_out))[0]
+    samples = len(held_out) - model.max_lag_
+    return {"squares": samples * error**2, "samples": samples}
+
+
+def _baseline(spec: Spec) -> Result:
+    """Score the linear model of the same lags, and persistence, one step ahead."""
+    from sparsid.studies.comparators import Persistence, linear_arx
+
+    benchmark = datasets.load(spec["dataset"])
+    record = first_part(benchmark.estimation, spec["ratio"])
+    models: dict[str, Any] = {
+        "arx": linear_arx(spec["lags"]).fit(record),
+        "persistence": Persistence(spec["lags"]),
+    }
+    return {
+        "title": benchmark.title,
+        **{
+            f"test_rmse_{name}": benchmark.score(model, "one-step").rmse[0]
+            for name, model in models.items()
+        },
+    }
 
 
 def _simulate(spec: Spec) -> Result:
@@ -88,35 +120,81 @@ def _simulate(spec: Spec) -> Result:
     benchmark = datasets.load(spec["dataset"])
     record = benchmark.estimation
     model = estimator(spec).fit(record)
-    result = _facts(model, record)
-    for protocol in ("A", "B", "C"):
-        score = benchmark.score(model, protocol)
-        result[f"test_rmse_{protocol}"] = _finite(score.rmse[0])
-        if score.rmse_paper is not None:
-            result["test_rmse_paper"] = _finite(score.rmse_paper[0])
     own = model.simulate(record, samples=0)
-    result["train_simulation_rmse"] = _finite(sparsid.rmse(record, own)[0])
+    result = {
+        **_facts(model, record),
+        "train_simulation_rmse": sparsid.rmse(record, own)[0],
+    }
+    for protocol in PROTOCOLS:
+        score = benchmark.score(Finished(model), protocol)  # type: ignore[arg-type]
+        result[f"test_rmse_{protocol}"] = score.rmse[0]
+        if score.rmse_paper is not None:
+            result["test_rmse_paper"] = score.rmse_paper[0]
+    # For the picture: protocol B again, from the first outputs on.
+    run_b = model.simulate(benchmark.reveal_test(), samples=0)
+    return {**result, "simulated": _rounded(run_b.mean[:, 0])}
+
+
+def _measured(spec: Spec) -> Result:
+    """Return the test outputs, for the picture."""
+    benchmark = datasets.load(spec["dataset"])
     test = benchmark.reveal_test()
-    run_b = model.simulate(test, samples=0).mean[:, 0]
-    result["simulated"] = [None if np.isnan(v) else round(float(v), 4) for v in run_b]
-    return result
-
-
-def _finite(value: Any) -> float | None:
-    """Return a number that JSON knows; a diverged run has none."""
-    return float(value) if np.isfinite(value) else None
+    return {
+        "title": benchmark.title,
+        "time": list(test.time),
+        "measured": _rounded(test.y[:, 0]),
+    }
 
 
 def _compare(spec: Spec) -> Result:
-    """Score a comparator, on the same data by the same protocols."""
-    from sparsid.studies.comparators import run_comparator
+    """Score another model on the same data by the same protocols."""
+    from sparsid.studies.comparators import fit_comparator
 
-    return run_comparator(spec["name"], datasets.load(spec["dataset"]))
+    benchmark = datasets.load(spec["dataset"])
+    model = fit_comparator(spec["name"], benchmark.estimation)
+    return {
+        f"test_rmse_{protocol}": benchmark.score(model, protocol).rmse[0]  # type: ignore[arg-type]
+        for protocol in PROTOCOLS
+    }
 
 
 _KINDS = {
     "predict": _predict,
     "select": _select,
+    "baseline": _baseline,
     "simulate": _simulate,
+    "measured": _measured,
     "compare": _compare,
 }
+
+
+# -- pieces --------------------------------------------------------------------------
+
+
+def _facts(model: sparsid.NARX, record: Record) -> Result:
+    cost = model.history_["cost"]
+    return {
+        "kept": model.kept_,
+        "log_evidence": model.log_evidence_,
+        "noise_std": model.noise_std_[0],
+        "cost": cost[-1],
+        "cycles": len(cost),
+        "outcome": model.outcome_.value,
+        "train_rmse": sparsid.rmse(record, model.predict(record))[0],
+        "regressors": list(model.regressors_),
+    }
+
+
+def _rounded(values: Any) -> list[float]:
+    return [round(float(v), 4) for v in values]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON knows; what is not finite (a diverged run) is None."""
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
