@@ -16,6 +16,9 @@ install_import_hook(
         "sparsid.priors",
         "sparsid.moves",
         "sparsid.posterior",
+        "sparsid.rules",
+        "sparsid.evidence",
+        "sparsid.descent",
     ],
     "beartype.beartype",
 )

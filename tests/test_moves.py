@@ -234,6 +234,18 @@ def test_everything_pruned_leaves_a_constant_of_smallest_size() -> None:
     assert np.ptp(constant, axis=0).max() < 1e-12
 
 
+def test_folding_does_not_revive_single_weights() -> None:
+    """A weight moved onto a removed one made the next threshold change the outputs."""
+    data = random_data(NETWORK)
+    state = random_state(NETWORK, "shape")
+    keep = np.ones((5, 2), bool)
+    keep[1, 0] = False
+    state = moves.drop_weights(state, 1, keep)
+    folded = moves.fold(NETWORK, state, data, 1, np.arange(5) != 0)
+    for w, p in zip(folded.params, folded.prior, strict=True):
+        assert (w[p.variances() == 0] == 0).all()
+
+
 # -- candidates --------------------------------------------------------------------
 
 

@@ -109,6 +109,15 @@ def test_variances_against_the_table(kind, bias, removed) -> None:
 
 @kinds
 @pytest.mark.usefixtures("x64")
+def test_a_common_factor_scales_every_variance(kind) -> None:
+    """Ridge and lasso learn the noise at the end, and all variances follow it."""
+    p = random_prior(kind, np.random.default_rng(0))
+    scaled = p.scaled(0.1)
+    np.testing.assert_allclose(scaled.variances(), 0.1 * plain_variances(p), rtol=1e-12)
+
+
+@kinds
+@pytest.mark.usefixtures("x64")
 def test_start_variance_is_one_over_inputs(kind) -> None:
     network = Network((4, 3, 2), linear_path=True)
     for p, n_in in zip(start_prior(network, (kind,) * 3), (4, 3, 4), strict=True):

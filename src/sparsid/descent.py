@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sparsid.arrays import Array
 from sparsid.curvature import Curvature
 from sparsid.evidence import (
     Evaluation,
@@ -26,6 +27,8 @@ from sparsid.rules import Rule
 # Standardised outputs: below this the noise variance is round-off, not noise.
 SMALLEST_NOISE = 1e-10
 START_DAMPING = 1.0
+# A promised fall below this share of the cost cannot be told from rounding.
+ROUND_OFF = 1e-13
 LARGEST_DAMPING = 1e12
 SMALLEST_DAMPING = 1e-8
 
@@ -127,6 +130,8 @@ class Descent:
                 self.rule.penalty,
                 self.damping,
             )
+            if not 2.0 * float(promised) > ROUND_OFF * abs(self.cost):
+                return 0.0
             state = self.state._replace(params=params)
             at = self.evaluate(state)
             fall = self.cost - float(at.cost)
@@ -155,7 +160,7 @@ class Descent:
 
 @partial(jax.jit, static_argnames=("rule", "learn_noise"))
 def _updated(
-    rule: Rule, learn_noise: bool, state: State, at: Evaluation, rows: int
+    rule: Rule, learn_noise: bool, state: State, at: Evaluation, rows: Array | int
 ) -> State:
     """Return the state with new variances and noise.
 

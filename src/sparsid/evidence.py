@@ -161,8 +161,8 @@ def step(
     params: Params,
     metric: Prior,
     at: Evaluation,
-    penalty: float,
-    damping: float,
+    penalty: Array | float,
+    damping: Array | float,
 ) -> tuple[Params, Array]:
     """Return the weights after one damped Gauss-Newton step, and the gain it promises.
 

@@ -213,10 +213,7 @@ def _posterior(
 
 
 def _scaled(prior: Prior, factor: float) -> Prior:
-    return tuple(
-        p.scaled(np.full(p.rows.shape, factor), np.ones(p.columns.shape))
-        for p in jax.device_get(prior)
-    )
+    return tuple(p.scaled(factor) for p in jax.device_get(prior))
 
 
 def _evidence(found: Found, rule: Any) -> float:

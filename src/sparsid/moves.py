@@ -142,7 +142,8 @@ def fold(network: Network, state: State, data: Regression, b: int, keep: Mask) -
     design = np.column_stack([signals[:, keep], np.ones(len(signals))])
     share, *_ = np.linalg.lstsq(design, signals[:, ~keep], rcond=COLLINEAR)
     moved = share @ inner[~keep]
-    inner[keep] += moved[:-1]
+    # A single weight that was removed stays removed, whatever the others leave to it.
+    inner[keep] += moved[:-1] * live_weights(state)[b][keep]
     inner[~keep] = 0.0
     grown = keep & (before > 0)
     growth = np.where(grown, (inner**2).sum(1) / np.where(grown, before, 1.0), 1.0)
@@ -151,7 +152,7 @@ def fold(network: Network, state: State, data: Regression, b: int, keep: Mask) -
     params, prior = list(state.params), list(state.prior)
     params[b] = weights
     params[bias_block] = _with_bias_added(params[bias_block], moved[-1])
-    prior[b] = prior[b].scaled(growth, np.ones(weights.shape[1]))
+    prior[b] = prior[b].with_rows_scaled(growth)
     state = state._replace(params=tuple(params), prior=tuple(prior))
     return _mask(state, b, keep, np.ones(weights.shape[1], bool))
 

@@ -86,11 +86,21 @@ class BlockPrior:
             variances = xp.concatenate([variances, bias[None]])
         return variances
 
-    def scaled(self, rows: Array, columns: Array) -> BlockPrior:
-        """Return the prior with variances multiplied by row and column factors."""
+    def with_rows_scaled(self, factors: Array) -> BlockPrior:
+        """Return the prior with a factor on every row's variance.
+
+        Added precisions have no such factor on the whole: it goes to the row part.
+        """
         if self.elements is not None:
-            return replace(self, elements=self.elements * rows[:, None] * columns)
-        return replace(self, rows=self.rows * rows, columns=self.columns * columns)
+            return replace(self, elements=self.elements * factors[:, None])
+        return replace(self, rows=self.rows * factors)
+
+    def scaled(self, factor: float) -> BlockPrior:
+        """Return the prior with all variances multiplied by one factor."""
+        if self.elements is not None:
+            return replace(self, elements=self.elements * factor)
+        columns = self.columns * factor if self.kind == "added" else self.columns
+        return replace(self, rows=self.rows * factor, columns=columns)
 
     def masked(self, rows: Array, columns: Array) -> BlockPrior:
         """Return the prior with the rows and columns marked False removed."""

@@ -8,7 +8,7 @@ number of samples in the fit.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
 
@@ -23,6 +23,7 @@ FREE_BIAS_VARIANCE = 100.0
 LARGEST_CHANGE = 100.0
 
 
+@runtime_checkable
 class Rule(Protocol):
     """How variances follow from weights, and what the cost counts.
 
@@ -42,15 +43,19 @@ class Rule(Protocol):
     def learns_noise(self) -> bool:
         """Whether the noise variance is estimated along the way."""
 
-    def start(self, prior: Prior, params: Params, rows: int) -> Prior:
+    def start(self, prior: Prior, params: Params, rows: Array | int) -> Prior:
         """Return the prior to start from."""
 
     def update(
-        self, prior: Prior, params: Params, gamma: tuple[Sums, ...] | None, rows: int
+        self,
+        prior: Prior,
+        params: Params,
+        gamma: tuple[Sums, ...] | None,
+        rows: Array | int,
     ) -> Prior:
         """Return the prior that follows from the weights."""
 
-    def offset(self, prior: Prior, rows: int) -> Array | float:
+    def offset(self, prior: Prior, rows: Array | int) -> Array | float:
         """Return the part of the cost that depends on the variances alone."""
 
 
@@ -88,12 +93,16 @@ class SparseBayes:
         """Weight of the log-determinant."""
         return self.multiplier
 
-    def start(self, prior: Prior, params: Params, rows: int) -> Prior:
+    def start(self, prior: Prior, params: Params, rows: Array | int) -> Prior:
         """Return the prior unchanged."""
         return prior
 
     def update(
-        self, prior: Prior, params: Params, gamma: tuple[Sums, ...] | None, rows: int
+        self,
+        prior: Prior,
+        params: Params,
+        gamma: tuple[Sums, ...] | None,
+        rows: Array | int,
     ) -> Prior:
         """Return the variances after one multiplicative update."""
         assert gamma is not None
@@ -132,7 +141,7 @@ class SparseBayes:
             * _ratio((w[inner] ** 2).sum(0), weighted[inner].sum(0), self.exponent),
         )
 
-    def offset(self, prior: Prior, rows: int) -> float:
+    def offset(self, prior: Prior, rows: Array | int) -> float:
         """Return zero: flat hyper-priors."""
         return 0.0
 
@@ -145,17 +154,21 @@ class Flat:
     volume: float = 0.0
     learns_noise: bool = True
 
-    def start(self, prior: Prior, params: Params, rows: int) -> Prior:
+    def start(self, prior: Prior, params: Params, rows: Array | int) -> Prior:
         """Return the prior unchanged."""
         return prior
 
     def update(
-        self, prior: Prior, params: Params, gamma: tuple[Sums, ...] | None, rows: int
+        self,
+        prior: Prior,
+        params: Params,
+        gamma: tuple[Sums, ...] | None,
+        rows: Array | int,
     ) -> Prior:
         """Return the prior unchanged."""
         return prior
 
-    def offset(self, prior: Prior, rows: int) -> float:
+    def offset(self, prior: Prior, rows: Array | int) -> float:
         """Return zero."""
         return 0.0
 
@@ -172,7 +185,7 @@ class Constant:
     volume: float = 0.0
     learns_noise: bool = False
 
-    def start(self, prior: Prior, params: Params, rows: int) -> Prior:
+    def start(self, prior: Prior, params: Params, rows: Array | int) -> Prior:
         """Return the constant variances."""
         variance = 1.0 / (rows * self.strength)
         return tuple(
@@ -187,12 +200,16 @@ class Constant:
         )
 
     def update(
-        self, prior: Prior, params: Params, gamma: tuple[Sums, ...] | None, rows: int
+        self,
+        prior: Prior,
+        params: Params,
+        gamma: tuple[Sums, ...] | None,
+        rows: Array | int,
     ) -> Prior:
         """Return the prior unchanged."""
         return prior
 
-    def offset(self, prior: Prior, rows: int) -> float:
+    def offset(self, prior: Prior, rows: Array | int) -> float:
         """Return zero."""
         return 0.0
 
@@ -212,7 +229,7 @@ class Norm:
     volume: float = 0.0
     learns_noise: bool = False
 
-    def start(self, prior: Prior, params: Params, rows: int) -> Prior:
+    def start(self, prior: Prior, params: Params, rows: Array | int) -> Prior:
         """Return the bound's variances at the present weights."""
         started = tuple(self._start_block(p) for p in prior)
         return self.update(started, params, None, rows)
@@ -227,7 +244,11 @@ class Norm:
         return BlockPrior(rows, columns, None, "added", p.bias)
 
     def update(
-        self, prior: Prior, params: Params, gamma: tuple[Sums, ...] | None, rows: int
+        self,
+        prior: Prior,
+        params: Params,
+        gamma: tuple[Sums, ...] | None,
+        rows: Array | int,
     ) -> Prior:
         """Return variances at which the bound touches the norm."""
         return tuple(
@@ -250,7 +271,7 @@ class Norm:
             columns=_where_live(p.columns, columns),
         )
 
-    def offset(self, prior: Prior, rows: int) -> Array:
+    def offset(self, prior: Prior, rows: Array | int) -> Array:
         """Return ``sum_g omega^2 upsilon_g``, biases and absent directions left out."""
         total = jnp.zeros(())
         for p in prior:

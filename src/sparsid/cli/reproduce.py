@@ -243,7 +243,7 @@ def _dataset(request: Request) -> str:
 
 def _run(store: Store, request: Request, work: Work, console: Console) -> bool:
     """Run the study; return whether it came to its end."""
-    from sparsid.studies.runner import run_trials
+    from sparsid.studies.runner import Crew, run_trials
 
     dataset, path = store.study.settings["dataset"], store.path
     cores = "1 core" if request.workers == 1 else f"{request.workers} cores"
@@ -254,17 +254,11 @@ def _run(store: Store, request: Request, work: Work, console: Console) -> bool:
         soft_wrap=True,
     )
     try:
-        with StudyProgress(console) as progress:
+        with StudyProgress(console) as progress, Crew(request.workers) as crew:
 
             def run(part: str, specs: list[Any], later: Any = None) -> None:
                 progress.begin(part)
-                run_trials(
-                    store,
-                    specs,
-                    workers=request.workers,
-                    watch=progress,
-                    later=later,
-                )
+                run_trials(store, specs, crew, watch=progress, later=later)
 
             work(store, run)
     except KeyboardInterrupt:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.linalg import cho_solve
 
 from sparsid.arrays import Array
@@ -210,9 +211,20 @@ gram_solve = dual_solve
 def block_hessian(left: Array, hessians: Array) -> Array:
     """Return ``sum_t (a a')_t (x) H_t`` over the row-major weights of one block."""
     n, m = left.shape[1], hessians.shape[1]
-    outer = (left[:, :, None] * left[:, None, :]).reshape(len(left), n * n)
-    product = outer.T @ hessians.reshape(len(left), m * m)
-    return product.reshape(n, n, m, m).transpose(0, 2, 1, 3).reshape(n * m, n * m)
+    (i, k), of_left = _triangle(n)
+    (j, h), of_right = _triangle(m)
+    # Both factors are symmetric: multiply their upper triangles, a quarter of the work.
+    product = (left[:, i] * left[:, k]).T @ hessians[:, j, h]
+    full = product[of_left[:, None, :, None], of_right[None, :, None, :]]
+    return full.reshape(n * m, n * m)
+
+
+def _triangle(n: int) -> tuple[tuple[Array, Array], Array]:
+    """Return the upper triangle's indices, and where each entry of all is in it."""
+    upper = np.triu_indices(n)
+    place = np.zeros((n, n), int)
+    place[upper] = np.arange(len(upper[0]))
+    return upper, np.maximum(place, place.T)
 
 
 def hessian_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:

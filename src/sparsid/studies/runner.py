@@ -86,11 +86,32 @@ def _likes(spec: Spec) -> list[tuple[Any, ...]]:
     ]
 
 
+class Crew:
+    """Processes for trials: started when there is work, ended with the block.
+
+    Parameters
+    ----------
+    size
+        Processes at once.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.team: list[_Worker] = []
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        for worker in self.team:
+            worker.end()
+
+
 def run_trials(
     store: Store,
     specs: list[Spec],
+    crew: Crew,
     *,
-    workers: int = 1,
     watch: Watch | None = None,
     later: list[Spec] | None = None,
 ) -> Standing:
@@ -101,18 +122,13 @@ def run_trials(
 
     Parameters
     ----------
-    workers
-        Processes at once.
     watch
         Called with a ``Standing`` at the start and after every answer.
     later
         Trials of another call after this one, for the time left.
     """
-    run = _Run(store, specs, workers, watch, later or [])
-    try:
-        run.work()
-    finally:
-        run.end()
+    run = _Run(store, specs, crew, watch, later or [])
+    run.work()
     return run.standing()
 
 
@@ -123,32 +139,31 @@ class _Run:
         self,
         store: Store,
         specs: list[Spec],
-        workers: int,
+        crew: Crew,
         watch: Watch | None,
         later: list[Spec],
     ) -> None:
         self.store, self.watch, self.later = store, watch, later
         self.todo = deque(store.missing(specs))
         self.total = len(specs)
-        self.workers = min(workers, len(self.todo))
+        self.size, self.team = crew.size, crew.team
         self.unanswered = len(self.todo)
         self.failed = self.false_starts = 0
         self.tries: Counter[str] = Counter()
         self.pace = Pace(store.rows())
-        self.team: list[_Worker] = []
 
     def work(self) -> None:
         self._tell()
-        self.team = [_Worker() for _ in range(self.workers)]
+        for worker in self.team:
+            self._check_engine(worker)
+            worker.give(self._next_batch())
+        while len(self.team) < min(self.size, self.unanswered):
+            self.team.append(_Worker())
         while self.unanswered:
             ready = wait([worker.pipe for worker in self.team])
             for k, worker in enumerate(self.team):
                 if worker.pipe in ready:
                     self._listen(k, worker)
-
-    def end(self) -> None:
-        for worker in self.team:
-            worker.end()
 
     def standing(self) -> Standing:
         left: float | None = 0.0
@@ -159,7 +174,7 @@ class _Run:
             left = None if seconds is None or left is None else left + seconds
         done = self.total - self.unanswered
         if left is not None:
-            left /= max(self.workers, 1)
+            left /= self.size
         return Standing(done, self.total, self.failed, left)
 
     def _tell(self) -> None:
@@ -174,9 +189,9 @@ class _Run:
             self._bury(worker)
             self.team[k] = _Worker()
             return
-        if not worker.ready:
-            worker.ready, self.false_starts = True, 0
-            self._check_engine(message)
+        if worker.engine is None:
+            worker.engine, self.false_starts = message, 0
+            self._check_engine(worker)
         else:
             worker.task.popleft()
             self._keep(*message)
@@ -192,11 +207,11 @@ class _Run:
 
     def _next_batch(self) -> list[Spec]:
         # Small ones at the end, so that no process waits for another for long.
-        size = min(BATCH, max(1, len(self.todo) // (4 * self.workers)))
+        size = min(BATCH, max(1, len(self.todo) // (4 * self.size)))
         return [self.todo.popleft() for _ in range(min(size, len(self.todo)))]
 
-    def _check_engine(self, engine: str) -> None:
-        if engine != self.store.study.engine:
+    def _check_engine(self, worker: _Worker) -> None:
+        if worker.engine not in (None, self.store.study.engine):
             raise InputError(
                 "the code of sparsid changed while the study ran: answered trials are "
                 "kept; the same command now begins another study"
@@ -205,7 +220,7 @@ class _Run:
     def _bury(self, worker: _Worker) -> None:
         """Put the trials of a process that died back on the list."""
         code = worker.end()
-        if not worker.ready:
+        if worker.engine is None:
             self.false_starts += 1
             if self.false_starts > MOST_FALSE_STARTS:
                 raise ChildProcessError(
@@ -235,7 +250,8 @@ class _Worker:
         with _ctrl_c_held_back():
             self.process.start()
         theirs.close()
-        self.ready = False
+        # What it runs, known when it is ready.
+        self.engine: str | None = None
         self.task: deque[Spec] = deque()
 
     def give(self, batch: list[Spec]) -> None:
