@@ -41,6 +41,10 @@ START_NOISE = 0.01
 WORTH_SHRINKING = 0.5
 # At most this share of the rows is proposed for removal at once.
 LARGEST_SHARE = 0.5
+# The paper's algorithm: most steps of one re-weighted fit, and where it counts as done,
+# in terms of the tolerance of the whole.
+FIT_STEPS = 50
+FIT_TOLERANCE = 0.1
 # Cycles over which the fall of the cost is judged.
 WINDOW = 5
 
@@ -185,9 +189,8 @@ class Identification:
         settings = self.settings
         previous = np.inf
         for _ in range(settings.max_cycles):
-            for _ in range(settings.warm_up):
-                before = self.descent.cost
-                if self.descent.step() < 1e-4 * abs(before):
+            for _ in range(FIT_STEPS):
+                if self.descent.step() < FIT_TOLERANCE * settings.tolerance:
                     break
             self.descent.update()
             self._adopt(self._thresholded())

@@ -8,7 +8,6 @@ number of samples in the fit.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
 import jax.numpy as jnp
 
@@ -23,28 +22,33 @@ FREE_BIAS_VARIANCE = 100.0
 LARGEST_CHANGE = 100.0
 
 
-@runtime_checkable
-class Rule(Protocol):
+@dataclass(frozen=True)
+class Rule:
     """How variances follow from weights, and what the cost counts.
 
     The cost of a fit is ``||r||^2/sigma2 + N log(2 pi sigma2) + penalty * energy +
-    volume * log|I + J V J'/sigma2| + offset``.
+    volume * log|I + J V J'/sigma2| + offset``. This base counts neither and leaves the
+    variances alone.
     """
 
     @property
     def penalty(self) -> float:
         """Weight of ``sum w^2 / upsilon``."""
+        return 0.0
 
     @property
     def volume(self) -> float:
         """Weight of the log-determinant."""
+        return 0.0
 
     @property
     def learns_noise(self) -> bool:
         """Whether the noise variance is estimated along the way."""
+        return True
 
     def start(self, prior: Prior, params: Params, rows: Array | int) -> Prior:
         """Return the prior to start from."""
+        return prior
 
     def update(
         self,
@@ -54,13 +58,20 @@ class Rule(Protocol):
         rows: Array | int,
     ) -> Prior:
         """Return the prior that follows from the weights."""
+        return prior
 
     def offset(self, prior: Prior, rows: Array | int) -> Array | float:
         """Return the part of the cost that depends on the variances alone."""
+        return 0.0
 
 
 @dataclass(frozen=True)
-class SparseBayes:
+class Flat(Rule):
+    """No prior: variances serve as the metric of the damping only."""
+
+
+@dataclass(frozen=True)
+class SparseBayes(Rule):
     """Variances that raise the evidence (type-II maximum likelihood).
 
     With ``e_g = ||w_g||^2 / upsilon_g`` and ``gamma_g = sum upsilon alpha``, the
@@ -81,7 +92,6 @@ class SparseBayes:
 
     multiplier: float = 1.0
     exponent: float = 0.5
-    learns_noise: bool = True
 
     @property
     def penalty(self) -> float:
@@ -92,10 +102,6 @@ class SparseBayes:
     def volume(self) -> float:
         """Weight of the log-determinant."""
         return self.multiplier
-
-    def start(self, prior: Prior, params: Params, rows: Array | int) -> Prior:
-        """Return the prior unchanged."""
-        return prior
 
     def update(
         self,
@@ -141,49 +147,25 @@ class SparseBayes:
             * _ratio((w[inner] ** 2).sum(0), weighted[inner].sum(0), self.exponent),
         )
 
-    def offset(self, prior: Prior, rows: Array | int) -> float:
-        """Return zero: flat hyper-priors."""
-        return 0.0
-
 
 @dataclass(frozen=True)
-class Flat:
-    """No prior: variances serve as the metric of the damping only."""
-
-    penalty: float = 0.0
-    volume: float = 0.0
-    learns_noise: bool = True
-
-    def start(self, prior: Prior, params: Params, rows: Array | int) -> Prior:
-        """Return the prior unchanged."""
-        return prior
-
-    def update(
-        self,
-        prior: Prior,
-        params: Params,
-        gamma: tuple[Sums, ...] | None,
-        rows: Array | int,
-    ) -> Prior:
-        """Return the prior unchanged."""
-        return prior
-
-    def offset(self, prior: Prior, rows: Array | int) -> float:
-        """Return zero."""
-        return 0.0
-
-
-@dataclass(frozen=True)
-class Constant:
+class Constant(Rule):
     """Ridge: one variance for all weights, for good.
 
     Minimises ``||r||^2 / 2N + strength * ||w||^2 / 2`` in scaled units.
     """
 
     strength: float
-    penalty: float = 1.0
-    volume: float = 0.0
-    learns_noise: bool = False
+
+    @property
+    def penalty(self) -> float:
+        """Weight of ``sum w^2 / upsilon``."""
+        return 1.0
+
+    @property
+    def learns_noise(self) -> bool:
+        """False: noise and prior have a fixed ratio."""
+        return False
 
     def start(self, prior: Prior, params: Params, rows: Array | int) -> Prior:
         """Return the constant variances."""
@@ -199,23 +181,9 @@ class Constant:
             for p in prior
         )
 
-    def update(
-        self,
-        prior: Prior,
-        params: Params,
-        gamma: tuple[Sums, ...] | None,
-        rows: Array | int,
-    ) -> Prior:
-        """Return the prior unchanged."""
-        return prior
-
-    def offset(self, prior: Prior, rows: Array | int) -> float:
-        """Return zero."""
-        return 0.0
-
 
 @dataclass(frozen=True)
-class Norm:
+class Norm(Constant):
     """Lasso and group lasso by the quadratic bound of the norm.
 
     Minimises ``||r||^2 / 2N + strength * sum_g ||w_g||`` in scaled units. With
@@ -223,11 +191,6 @@ class Norm:
     omega^2 upsilon_g`` is tight at ``upsilon_g = ||w_g|| / omega``: sparse Bayes with
     ``omega`` fixed. Rows and columns together are two penalties, so precisions add.
     """
-
-    strength: float
-    penalty: float = 1.0
-    volume: float = 0.0
-    learns_noise: bool = False
 
     def start(self, prior: Prior, params: Params, rows: Array | int) -> Prior:
         """Return the bound's variances at the present weights."""

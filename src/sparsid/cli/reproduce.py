@@ -349,7 +349,7 @@ class StudyProgress:
 
 def clock(seconds: float) -> str:
     """Return a duration in words, to two digits or so."""
-    if seconds < 100:
+    if seconds < 180:
         return f"{max(seconds, 1.0):.0f} s"
     minutes = round(seconds / 60)
     if minutes < 100:

@@ -191,9 +191,8 @@ class Piecewise:
 class Lti:
     """Linear state space of some order, fitted to its own free run.
 
-    In transposed direct form, ``filtered`` inputs and a state: of centred signals, with
-    numerator ``b``, denominator ``a`` and the state ``x`` at the start. Least squares
-    over all three, from the linear ARX model on.
+    In transposed direct form, of centred signals: numerator ``b``, denominator ``a``,
+    the state at the start and a constant, by least squares from the linear ARX model.
     """
 
     max_lag_ = START_OUTPUTS
@@ -205,26 +204,28 @@ class Lti:
         """Fit the system and the state in which the record starts."""
         self.u_mean, self.y_mean = float(record.u.mean()), float(record.y.mean())
         u, y = record.u[:, 0] - self.u_mean, record.y[:, 0] - self.y_mean
-        self.b, self.a = self._system(record, u, y)
-        # The state of the first outputs is noisy; over the record it is not.
-        self.start = self._state(u, y)
+        self.b, self.a, constant = self._system(record, u, y)
+        self.y_mean += constant
+        self.start = self._state(u, y - constant)
         return self
 
-    def _system(self, record: Record, u: Array, y: Array) -> tuple[Array, Array]:
+    def _system(self, record: Record, u: Array, y: Array) -> tuple[Array, Array, float]:
+        """Return numerator, denominator and constant."""
         n = self.order
         linear = linear_arx(n).fit(record).f.weights[:-1]
         self.b, self.a = linear[: n + 1], np.append(1.0, -linear[n + 1 :])
-        theta = np.concatenate([self.b, self.a[1:], self._state(u, y)])
+        theta = np.concatenate([self.b, self.a[1:], self._state(u, y), [0.0]])
 
         def residual(theta: Array) -> Array:
             b, a = theta[: n + 1], np.append(1.0, theta[n + 1 : 2 * n + 1])
-            error = lfilter(b, a, u, zi=theta[2 * n + 1 :])[0] - y
+            error = lfilter(b, a, u, zi=theta[2 * n + 1 : -1])[0] + theta[-1] - y
             limit = LARGEST_RESIDUAL
             return np.asarray(np.clip(np.nan_to_num(error, nan=limit), -limit, limit))
 
         with np.errstate(over="ignore", invalid="ignore"):
             theta = least_squares(residual, theta, x_scale="jac").x
-        return theta[: n + 1], np.append(1.0, theta[n + 1 : 2 * n + 1])
+        a = np.append(1.0, theta[n + 1 : 2 * n + 1])
+        return theta[: n + 1], a, float(theta[-1])
 
     def _state(self, u: Array, y: Array) -> Array:
         """Return the initial state that fits the outputs best."""

@@ -68,7 +68,7 @@ class SysIdentPolynomial(FreeRuns):
 class Subspace(Lti):
     """Linear state space by subspace identification (nfoursid)."""
 
-    def _system(self, record: Record, u: Array, y: Array) -> tuple[Array, Array]:
+    def _system(self, record: Record, u: Array, y: Array) -> tuple[Array, Array, float]:
         from nfoursid.nfoursid import NFourSID
 
         table = pd.DataFrame({"u": u, "y": y})
@@ -76,4 +76,4 @@ class Subspace(Lti):
         found.subspace_identification()
         system, _ = found.system_identification(rank=self.order)
         b, a = ss2tf(system.a, system.b, system.c, system.d)
-        return np.asarray(b[0]), np.asarray(a)
+        return np.asarray(b[0]), np.asarray(a), 0.0

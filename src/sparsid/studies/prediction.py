@@ -39,8 +39,8 @@ FULL: dict[str, Any] = {
     "max_cycles": 500,
     "blocks": 3,
     "strengths": {
-        "ridge": [1e-6, 1e-5, 1e-4, 1e-3],
-        "group-lasso": [1e-6, 1e-5, 1e-4, 1e-3],
+        "ridge": [1e-5, 1e-4, 1e-3, 1e-2],
+        "group-lasso": [1e-5, 1e-4, 1e-3, 1e-2],
     },
 }
 QUICK: dict[str, Any] = {
@@ -48,13 +48,17 @@ QUICK: dict[str, Any] = {
     "hidden": [10, 10],
     "max_cycles": 150,
     "blocks": 2,
-    "strengths": {"ridge": [1e-5, 1e-4], "group-lasso": [1e-5, 1e-4]},
+    "strengths": {"ridge": [1e-4, 1e-3], "group-lasso": [1e-4, 1e-3]},
 }
 QUICK_RATIOS, QUICK_REPEATS = (0.1, 0.5, 1.0), 2
 # Fits that ended otherwise say little about their method.
 GOOD_ENDS = (Outcome.CONVERGED.value, Outcome.PRUNED.value)
 # Draws of the bootstrap over repeats, and the ends of its 95 % interval.
 DRAWS, INTERVAL = 10_000, (0.025, 0.975)
+# Fewer pairs than this do not make an interval.
+FEWEST_PAIRS = 6
+BETTER, WORSE = "sparse Bayes better", "sparse Bayes worse"
+UNCLEAR, TOO_FEW = "no clear difference", "too few repeats"
 
 Rows = list[dict[str, Any]]
 Strengths = dict[tuple[str, float], float]
@@ -266,8 +270,10 @@ def paired_table(fits: pd.DataFrame) -> pd.DataFrame:
                     "mean difference": difference.mean(),
                     "low": low,
                     "high": high,
-                    "of its error [%]": 100.0 * difference.mean() / pairs[:, 0].mean(),
-                    "verdict": _verdict(low, high),
+                    "share of its error [%]": 100.0
+                    * difference.mean()
+                    / pairs[:, 0].mean(),
+                    "verdict": _verdict(len(pairs), low, high),
                 }
             )
     return pd.DataFrame(rows)
@@ -281,10 +287,12 @@ def bootstrap_interval(values: NDArray[np.float64]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _verdict(low: float, high: float) -> str:
+def _verdict(pairs: int, low: float, high: float) -> str:
+    if pairs < FEWEST_PAIRS:
+        return TOO_FEW
     if low > 0:
-        return "sparse Bayes better"
-    return "sparse Bayes worse" if high < 0 else "no clear difference"
+        return BETTER
+    return WORSE if high < 0 else UNCLEAR
 
 
 def cost_table(rows: Rows) -> pd.DataFrame:

@@ -130,7 +130,7 @@ def _prediction(page: _Page) -> list[str]:
     page.table(paired, "paired")
     page.section("Strengths, chosen on rotating blocks of the estimation record")
     page.table(prediction.strengths_table(page.rows, settings["strengths"]))
-    page.section("What it took, in seconds of one core")
+    page.section("What it took, in seconds")
     page.table(prediction.cost_table(page.rows), "cost")
     if not _comparable(settings, prediction.FULL):
         return []
@@ -195,7 +195,7 @@ def _head(page: _Page, title: str, full: dict[str, Any], count: str) -> None:
     page.text(
         f"{(titles or [settings['dataset']])[0]}; network {widths} "
         f"({settings['activation']}), lag {settings['lags']}; {count}, seeds 0, 1, "
-        f"...; {hours:.2f} hours of one core. `{facts['command']}`, sparsid "
+        f"...; {hours:.2f} hours of trials. `{facts['command']}`, sparsid "
         f"{facts['version']}, engine {store.study.engine}, study {store.study.key}, "
         f"{span}."
     )

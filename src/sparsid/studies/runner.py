@@ -24,6 +24,8 @@ BATCH = 4
 MOST_TRIES = 3
 # Processes in a row that may die before they are ready: more is no accident.
 MOST_FALSE_STARTS = 3
+# Seconds for a dying process to end by itself.
+GRACE = 5.0
 # Read by jaxlib and by the linear algebra libraries when they are loaded.
 ONE_CORE = {"NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
@@ -219,6 +221,8 @@ class _Run:
 
     def _bury(self, worker: _Worker) -> None:
         """Put the trials of a process that died back on the list."""
+        # Its pipe closes a moment before it ends and has an exit code.
+        worker.process.join(GRACE)
         code = worker.end()
         if worker.engine is None:
             self.false_starts += 1

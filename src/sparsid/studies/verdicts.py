@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pandas as pd
 
 from sparsid.studies import published
+from sparsid.studies.prediction import TOO_FEW, WORSE
 
 # From this share of the record on sparse Bayes must keep up with group lasso.
 LARGE_RATIO = 0.5
@@ -30,7 +31,11 @@ def prediction_verdicts(
         if column.reindex(["sparse-bayes", "none"]).notna().all()
     }
     lasso = paired[paired["against"] == "group-lasso"] if len(paired) else paired
-    keeps_up = {float(r["ratio"]): r["high"] >= 0 for r in lasso.to_dict("records")}
+    keeps_up = {
+        float(r["ratio"]): r["verdict"] != WORSE
+        for r in lasso.to_dict("records")
+        if r["verdict"] != TOO_FEW
+    }
     share = kept.set_index("method")
     ours, paper = share.loc["sparse Bayes (ours)"], share.loc["sparse Bayes (paper)"]
     both = (ours.notna() & paper.notna()).to_dict()
