@@ -588,6 +588,7 @@ def test_processes_that_die_lose_no_trial(
     present: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runner, "_serve", fragile)
+    monkeypatch.setattr(runner, "MOST_TRIES", 2)
     seen: list[Standing] = []
     specs = [*baselines(6), {"kind": "die"}, {"kind": "unknown"}]
     with Crew(2) as crew:
@@ -607,7 +608,7 @@ def test_processes_that_die_lose_no_trial(
     assert [s.done for s in seen] == list(range(9))
     rows = present.rows()
     errors = {row["kind"]: row["error"] for row in rows if "error" in row}
-    assert "died 3 times (exit code 7)" in errors["die"]
+    assert "died 2 times (exit code 7)" in errors["die"]
     assert errors["unknown"] == "KeyError: 'unknown'"
     assert len(rows) == 10
     # What died is tried again by the next run, what failed is not.
@@ -678,17 +679,16 @@ def test_prediction_from_trials_to_report(tmp_path: Path, small: list[object]) -
         assert name in files
         assert name == FILE or f"written: {tmp_path / name}" in first.stdout
     table = pd.read_csv(tmp_path / "prediction_trials.csv")
-    assert table["error"].isna().all() if "error" in table else True
+    assert "error" not in table
     assert sorted(table["kind"]) == ["baseline", *["predict"] * 2, *["select"] * 2]
     fits = table[table["kind"] == "predict"].set_index("method")
     assert fits.loc["ridge", "strength"] == 1e-3
     assert fits["test_rmse"].between(0.0, 3.0).all()
 
-    began = time.monotonic()
     again = command(*arguments, "--quiet")
     assert (again.exit_code, again.output) == (0, "")
+    # Nothing is run a second time: durations and times are those of the first.
     assert pd.read_csv(tmp_path / "prediction_trials.csv").equals(table)
-    assert time.monotonic() - began < 10.0
 
     (tmp_path / "prediction.md").unlink()
     report_only = command("prediction", "--report", "--out", tmp_path)
