@@ -16,7 +16,7 @@ from jax.scipy.linalg import cho_solve
 
 from sparsid.arrays import Array
 from sparsid.models.network import Factors, Params
-from sparsid.priors import Prior, Sums
+from sparsid.priors import BlockPrior, Prior, Sums
 
 
 class Factorised(NamedTuple):
@@ -174,15 +174,39 @@ def _expand(left: Array, outputs: int) -> Array:
     return left if outputs == 1 else jnp.repeat(left, outputs, axis=0)
 
 
-def _grams(derivative: Factors, prior: Prior) -> list[tuple[Array, ...]]:
-    """Return ``left diag(r)``, ``right diag(c)`` and both Gram matrices per block."""
-    grams = []
-    for left, right, p in zip(*derivative, prior, strict=True):
+class _Gram(NamedTuple):
+    """One block's part of ``K``: ``(A R A') o (D C D')``, signals and variances.
+
+    A single column ``D`` only scales the rows of ``A``: then ``scaled`` is ``D o A``,
+    and there is no second matrix to multiply with.
+    """
+
+    A: Array
+    D: Array
+    KA: Array
+    KD: Array | None
+    prior: BlockPrior
+
+    @staticmethod
+    def of(left: Array, right: Array, p: BlockPrior) -> _Gram:
         A = _expand(left, right.shape[1])
         D = right.reshape(-1, right.shape[2])
-        Ar, Dc = A * p.rows, D * p.columns
-        grams.append((Ar, Dc, Ar @ A.T, Dc @ D.T))
-    return grams
+        if D.shape[1] == 1:
+            scaled = D * A
+            return _Gram(A, D, (scaled * (p.rows * p.columns)) @ scaled.T, None, p)
+        return _Gram(A, D, (A * p.rows) @ A.T, (D * p.columns) @ D.T, p)
+
+    def product(self) -> Array:
+        return self.KA if self.KD is None else self.KA * self.KD
+
+    def cotangents(self, Q: Array) -> tuple[Array, Array]:
+        """Return the derivatives of ``log_det / 2`` by ``A`` and by ``D``."""
+        p = self.prior
+        if self.KD is None:
+            pulled = Q @ (self.D * self.A * (p.rows * p.columns))
+            return self.D * pulled, (self.A * pulled).sum(1, keepdims=True)
+        by_A = (Q * self.KD) @ (self.A * p.rows)
+        return by_A, (Q * self.KA) @ (self.D * p.columns)
 
 
 def gram_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:
@@ -193,17 +217,17 @@ def gram_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:
 
         d(log_det/2)/dA = (Q o D C D') A R,    d(log_det/2)/dD = (Q o A R A') D C
     """
-    grams = _grams(derivative, prior)
-    K = _row_major(sum((KA * KD for _, _, KA, KD in grams), start=jnp.zeros(())))
+    grams = [_Gram.of(*block) for block in zip(*derivative, prior, strict=True)]
+    K = _row_major(sum((g.product() for g in grams), start=jnp.zeros(())))
     L = jnp.linalg.cholesky(_plus_identity(K, 1.0))
     if not full:
         return Factorised(_log_det(L), K, None, None)
     Q = _row_major(_inverse(L))
     lefts, rights, gamma = [], [], []
-    for (Ar, Dc, KA, KD), left, right in zip(grams, *derivative, strict=True):
-        n_y = right.shape[1]
-        cot_left = ((Q * KD) @ Ar).reshape(len(left), n_y, -1).sum(1)
-        cot_right = ((Q * KA) @ Dc).reshape(right.shape)
+    for gram, left, right in zip(grams, *derivative, strict=True):
+        by_A, by_D = gram.cotangents(Q)
+        cot_left = by_A.reshape(len(left), right.shape[1], -1).sum(1)
+        cot_right = by_D.reshape(right.shape)
         lefts.append(cot_left)
         rights.append(cot_right)
         gamma.append(
