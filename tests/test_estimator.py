@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
 
+import sparsid
 from sparsid import posterior
 from sparsid.errors import InputError
 from sparsid.estimators import DIVERGED_SCORE, NARX
@@ -354,11 +355,63 @@ def test_an_input_named_like_an_output_can_be_simulated() -> None:
     assert np.isfinite(model.simulate(frame, samples=0).mean).all()
 
 
-def test_a_gap_stops_a_free_run(mimo, record) -> None:
+def test_a_gap_restarts_a_free_run(mimo, record) -> None:
     u = np.array(record.u)
     u[30] = np.nan
+    run = mimo.simulate(Record(u, record.y, 0.5), samples=0)
+    after = mimo.simulate(record[31:], samples=0)
+    assert np.isnan(run.mean[30:33]).all()
+    np.testing.assert_allclose(run.mean[33:], after.mean[2:])
     with pytest.raises(InputError, match="cannot cross a gap"):
-        mimo.simulate(Record(u, record.y, 0.5))
+        mimo.simulate(u)
+
+
+def test_a_record_with_a_gap_can_be_scored(mimo, record) -> None:
+    """Missing lags after a gap were once taken for divergence: the error was inf."""
+    y = np.array(record.y)
+    y[50] = np.nan
+    gappy = Record(record.u, y, 0.5)
+    assert np.isfinite(sparsid.rmse(gappy, mimo.predict(gappy))).all()
+    assert np.isfinite(sparsid.rmse(gappy, mimo.simulate(gappy, samples=0))).all()
+
+
+def test_swapped_channels_are_refused(record) -> None:
+    named = Record(record.u, record.y, 0.5, input_names=["valve", "speed"])
+    swapped = Record(record.u, record.y, 0.5, input_names=["speed", "valve"])
+    model = NARX(**LINEAR).fit(named)
+    with pytest.raises(InputError, match="same channels in the same order"):
+        model.predict(swapped)
+    assert np.isfinite(sparsid.rmse(record, model.predict(record))).all()
+
+
+def test_score_leaves_short_stretches_out(mimo, record) -> None:
+    y = np.array(record.y)
+    y[2] = np.nan
+    assert np.isfinite(mimo.score(Record(record.u, y, 0.5)))
+    with pytest.raises(InputError, match="no stretch is longer"):
+        mimo.score(record[:2])
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"samples": -5}, "samples=-5"),
+        ({"samples": 1.5}, "samples=1.5"),
+        ({"samples": 1}, "no spread"),
+        ({"seed": "a"}, "seed='a'"),
+        ({"y_init": ["a", "b"]}, "no number"),
+        ({"y_init": [[np.inf, 0], [0, 0]]}, "infinite"),
+    ],
+)
+def test_bad_arguments_of_simulate_are_refused(mimo, record, bad, message) -> None:
+    with pytest.raises(InputError, match=message):
+        mimo.simulate(record.u, **bad)
+
+
+@pytest.mark.parametrize("u", [None, 3.0])
+def test_inputs_that_are_none_are_refused(mimo, u) -> None:
+    with pytest.raises(InputError, match="give a Record"):
+        mimo.simulate(u)
 
 
 def unstable(linear) -> NARX:

@@ -12,6 +12,7 @@ from sparsid.evidence import Problem, State, Weights, log_evidence
 from sparsid.models.network import Network
 from sparsid.objectives import Regression
 from sparsid.priors import BlockPrior, start_prior
+from sparsid.rules import SparseBayes
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -88,7 +89,7 @@ def test_cost_is_minus_two_log_evidence_for_linear_models() -> None:
     state = state._replace(params=(jnp.asarray(mode),))
     at = evaluate(problem, state, data, Weights(1.0, 1.0))
     assert float(at.cost) == pytest.approx(expected, rel=1e-10)
-    assert log_evidence(at, np.array(NOISE), SAMPLES) == pytest.approx(
+    assert log_evidence(SparseBayes(), at, np.array(NOISE), SAMPLES) == pytest.approx(
         -expected / 2, rel=1e-10
     )
     np.testing.assert_allclose(flat(at.gradient), 0.0, atol=1e-10)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import sparsid
 from sparsid.estimators import NARX
 from sparsid.evidence import evaluate
 from sparsid.identification import identify
@@ -233,3 +234,27 @@ def test_compilation_follows_structure_changes_only() -> None:
     changed = np.diff(found.history["structure"]) > 0
     assert not (grown & ~changed).any()
     assert grown.sum() <= 4
+
+
+def test_an_error_in_one_start_ends_the_others() -> None:
+    """An interrupt once waited for all starts to finish."""
+    reports = []
+
+    def fail(progress) -> bool:
+        reports.append(progress)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        NARX(**SMALL, starts=4, workers=2).fit(sparse_system(0), progress=fail)
+    assert len(reports) <= 4
+
+
+def test_a_stop_at_full_width_keeps_a_usable_model() -> None:
+    """Stopped while on part of the rows, which is where wide networks start."""
+    u = np.random.default_rng(0).normal(size=600)
+    y = np.convolve(u, [0.0, 0.5, 0.3])[:600]
+    record = Record(u, y + 0.01 * np.random.default_rng(1).normal(size=600))
+    model = NARX(2, (20,), max_cycles=50)
+    model.fit(record, progress=lambda progress: progress.cycle >= 6)
+    assert model.outcome_ is Outcome.STOPPED
+    assert sparsid.rmse(record, model.predict(record))[0] < 0.3

@@ -75,6 +75,11 @@ class Descent:
         return Problem(self.network, self._curvature())
 
     @property
+    def evaluated(self) -> bool:
+        """Whether the present state has been evaluated."""
+        return self._at is not None
+
+    @property
     def at(self) -> Evaluation:
         """The evaluation at the present state."""
         if self._at is None:

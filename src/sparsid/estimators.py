@@ -48,7 +48,8 @@ class NARX(BaseEstimator):  # type: ignore[misc]
         Add a linear path from regressors to outputs.
     prior
         ``"shape"``, ``"row"``, ``"column"``, ``"row+column"`` or ``"added"``; or one
-        for each layer. See :mod:`sparsid.priors`, also for the biases.
+        for each layer. See :mod:`sparsid.priors`, also for the biases. Group lasso
+        takes its groups from it; ridge and lasso have their own.
     method
         ``"sparse-bayes"``, or one of those it is compared with: ``"none"``,
         ``"ridge"``, ``"lasso"``, ``"group-lasso"``.
@@ -66,7 +67,8 @@ class NARX(BaseEstimator):  # type: ignore[misc]
     noise_std
         Fix the noise standard deviation, in the outputs' units; None estimates it.
     prune
-        Fold and remove neurons and regressors. Without it only vanishing groups go.
+        Fold and remove neurons and regressors (sparse Bayes, guarded). Without it only
+        vanishing groups go.
     kappa_upsilon, kappa_w
         Thresholds on prior variance and weight, in scaled units; None: 1e-4 both for
         the paper's algorithm, practically zero otherwise.
@@ -166,15 +168,26 @@ class NARX(BaseEstimator):  # type: ignore[misc]
 
     # -- use -----------------------------------------------------------------------
 
-    def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
+    def predict(
+        self,
+        u: Any,
+        y: Any = None,
+        *,
+        horizon: int = 1,
+        samples: int = 100,
+        seed: int = 0,
+    ) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
 
         Parameters
         ----------
         u
             A record, or inputs with the measured outputs as ``y``.
+        samples, seed
+            Draws behind the standard deviation more than one step ahead; 0: none.
         """
-        return self._fitted.predict(self._one_record(u, y), horizon)
+        record = self._one_record(u, y)
+        return self._fitted.predict(record, horizon, samples=samples, seed=seed)
 
     def simulate(
         self, u: Any, y_init: Any = None, *, samples: int = 100, seed: int = 0
@@ -196,15 +209,23 @@ class NARX(BaseEstimator):  # type: ignore[misc]
     def score(self, u: Any, y: Any = None) -> float:
         """Return the free-run fit ``1 - ||y - y_sim|| / ||y - mean(y)||``.
 
-        1 is perfect, 0 no better than the mean. The mean over records and outputs; a
-        run that diverges counts -1000. The first samples only start the run.
+        1 is perfect, 0 no better than the mean. The mean over outputs and gap-free
+        stretches, each counting alike; a run that diverges counts -1000. The first
+        samples only start the run; stretches not longer than the largest lag are left
+        out.
         """
         scores = []
         for record in as_records(u, y, self._fitted.channels.dt):
             for segment in record.segments():
-                run = self._fitted.simulate(segment, samples=0)
-                fit = np.asarray(fit_percent(segment, run)) / 100.0
-                scores.append(np.maximum(fit, DIVERGED_SCORE))
+                if len(segment) > self.max_lag_ + 1:
+                    run = self._fitted.simulate(segment, samples=0)
+                    fit = np.asarray(fit_percent(segment, run)) / 100.0
+                    scores.append(np.maximum(fit, DIVERGED_SCORE))
+        if not scores:
+            raise InputError(
+                f"no stretch is longer than the largest lag of {self.max_lag_}: give a "
+                "longer record"
+            )
         return float(np.mean(scores))
 
     def summary(self) -> str:

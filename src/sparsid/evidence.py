@@ -25,6 +25,7 @@ from sparsid.curvature.forms import scales
 from sparsid.models.network import Factors, Network, Params
 from sparsid.objectives import Regression, hessian_one_step, linearise_one_step
 from sparsid.priors import Prior, Sums, energy, safe_divide
+from sparsid.rules import Rule
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,10 @@ def step(
     return moved, 0.5 * (damping * length - along)
 
 
-def log_evidence(at: Evaluation, noise: Array, rows: int) -> float:
-    """Return the log evidence of the linearised model at an evaluation."""
+def log_evidence(rule: Rule, at: Evaluation, noise: Array, rows: int) -> float:
+    """Return the log evidence of the linearised model; NaN for rules without one."""
+    if rule.volume == 0.0:
+        return float("nan")
     squares = float(np.sum(at.squares))
     constant = rows * float(np.log(2 * np.pi * np.asarray(noise)).sum())
     return -0.5 * (squares + constant + float(at.energy) + float(at.log_det))

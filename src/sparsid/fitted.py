@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,10 +149,12 @@ class Fitted:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
 
         One step ahead the standard deviation is that of the linearised model; further
-        ahead it comes from ``samples`` draws of weights and noise.
+        ahead it comes from ``samples`` draws of weights and noise. After a gap there is
+        no prediction until all lags have been measured again.
         """
         self._check(record)
         horizon = whole("horizon", horizon, 1, LARGEST_LAG)
+        _check_draws(samples, seed)
         start = self.lags.max_lag + horizon - 1
         if len(record) <= start:
             raise InputError(
@@ -202,7 +206,8 @@ class Fitted:
         Parameters
         ----------
         u
-            A record: the run starts from its first measured outputs. Or inputs alone.
+            A record: the run starts from its first measured outputs, and again after
+            every gap. Or inputs alone.
         y_init
             Measured outputs of the first samples of ``u``, at least the largest lag.
             Without them a run from inputs alone starts at sample 0 as the estimation
@@ -212,10 +217,15 @@ class Fitted:
             Draws of weights and noise for the standard deviation; 0 leaves it NaN.
         """
         lag = self.lags.max_lag
+        _check_draws(samples, seed)
         if isinstance(u, Record):
             if y_init is not None:
                 raise InputError("a record carries its outputs: leave y_init out")
             self._check(u)
+            if u.gaps:
+                return over_segments(
+                    u, lag, lambda part: self.simulate(part, samples=samples, seed=seed)
+                )
             inputs: Any = u.u
             first: Any = u.y[:lag]
         else:
@@ -288,13 +298,16 @@ class Fitted:
     def _forecast(
         self, mean: Any, std: Any, start: int, length: int, horizon: int | None
     ) -> Forecast:
-        wild = ~(np.abs(mean) < DIVERGED).all(1)
-        diverged_at = None
         mean, std = np.array(mean), np.array(std)
-        if horizon is None and wild.any():
-            first = int(np.argmax(wild))
-            diverged_at = start + first
-            mean[first:], std[first:] = np.nan, np.nan
+        if horizon is None:
+            # A free run does not come back.
+            wild = np.logical_or.accumulate(~(np.abs(mean) < DIVERGED).all(1))
+        else:
+            # NaN is no divergence here: some lag was not measured.
+            wild = (np.abs(mean) >= DIVERGED).any(1)
+        diverged_at = start + int(np.argmax(wild)) if wild.any() else None
+        mean[wild] = np.nan
+        std[np.isnan(mean)] = np.nan
         full = np.full((2, length, self.lags.n_outputs), np.nan)
         full[0, start:] = self.scaling.unscale_y(mean)
         full[1, start:] = self.scaling.unscale_y_std(std)
@@ -323,13 +336,25 @@ class Fitted:
                 f"outputs but the model has {self.lags.n_inputs} and "
                 f"{self.lags.n_outputs}: choose the same columns"
             )
-        if not np.isclose(record.dt, self.channels.dt, rtol=1e-3):
+        for what in ("input_names", "output_names"):
+            given, own = getattr(record, what), getattr(self.channels, what)
+            unnamed = _plain(given) or _plain(own)
+            if given != own and (sorted(given) == sorted(own) or not unnamed):
+                raise InputError(
+                    f"the record has {what} {', '.join(given)} but the model "
+                    f"{', '.join(own)}: give the same channels in the same order"
+                )
+        if not np.isclose(record.dt, self.channels.dt, rtol=1e-3, atol=0.0):
             raise InputError(
                 f"the record is sampled every {record.dt:g} but the model every "
                 f"{self.channels.dt:g}: resample the record"
             )
 
     def _inputs(self, u: Any) -> NDArray[np.float64]:
+        if not hasattr(u, "__len__"):
+            raise InputError(
+                f"u is a {type(u).__name__}: give a Record, or inputs as array or table"
+            )
         names = self.channels.input_names
         outputs = np.zeros((len(u), 1))
         shaped = Record(u, outputs, self.channels.dt, output_names=_unlike(names)).u
@@ -342,7 +367,14 @@ class Fitted:
 
     def _first_outputs(self, y_init: Any) -> NDArray[np.float64]:
         lag = self.lags.max_lag
-        y = np.asarray(y_init, dtype=float)
+        try:
+            y = np.asarray(y_init, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"y_init holds something that is no number: {error}"
+            ) from error
+        if np.isinf(y).any():
+            raise InputError("y_init holds an infinite value")
         y = y[:, None] if y.ndim == 1 else y
         if y.ndim != 2 or y.shape[1] != self.lags.n_outputs or len(y) < lag:
             raise InputError(
@@ -350,6 +382,46 @@ class Fitted:
                 f"{self.lags.n_outputs} outputs are needed (the largest lag)"
             )
         return y[:lag]
+
+
+def over_segments(
+    record: Record, lag: int, forecast: Callable[[Record], Forecast]
+) -> Forecast:
+    """Return the forecasts over all gap-free stretches as one, NaN between them.
+
+    Stretches not longer than ``lag`` have none.
+    """
+    values = np.full((2, *record.y.shape), np.nan)
+    parts = []
+    for segment in record.segments():
+        if len(segment) <= max(lag, 1):
+            continue
+        at = segment.start - record.start
+        part = forecast(segment)
+        values[:, at : at + len(segment)] = part.mean, part.std
+        parts.append((at, part))
+    diverged = [at + p.diverged_at for at, p in parts if p.diverged_at is not None]
+    return Forecast(
+        values[0],
+        values[1],
+        min([at + p.start for at, p in parts], default=len(record)),
+        parts[0][1].horizon if parts else None,
+        min(diverged, default=None),
+        record.output_names,
+        record.output_units,
+    )
+
+
+def _check_draws(samples: int, seed: int) -> None:
+    whole("samples", samples, 0, 1_000_000)
+    if samples == 1:
+        raise InputError("samples=1 has no spread: give 0 for none, or 2 or more")
+    whole("seed", seed, 0, 2**32 - 1)
+
+
+def _plain(names: tuple[str, ...]) -> bool:
+    """Return whether names are those a record gives to channels without one."""
+    return all(re.fullmatch(r"[uy]\d*", name) for name in names)
 
 
 def _unlike(names: tuple[str, ...]) -> str:

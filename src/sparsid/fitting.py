@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsid.descent import SMALLEST_NOISE
 from sparsid.errors import InputError
 from sparsid.fitted import Channels, Fitted
 from sparsid.history import Report
@@ -35,6 +36,8 @@ from sparsid.starts import identify_many
 
 log = logging.getLogger(__name__)
 
+# A noise far above the outputs themselves is a slip of units.
+LARGEST_NOISE = 1e4
 # Fewer rows than this tell nothing about a model.
 FEWEST_ROWS = 10
 
@@ -159,7 +162,15 @@ def _fixed_noise(noise_std: Any, scaling: Scaling) -> NDArray[np.float64] | None
             f"noise_std={noise_std!r}: give one positive number, or one for each of "
             f"the {len(scaling.y_std)} outputs"
         )
-    return np.broadcast_to((np.array(values) / scaling.y_std) ** 2, scaling.y_std.shape)
+    variance = np.broadcast_to(
+        (np.array(values) / scaling.y_std) ** 2, scaling.y_std.shape
+    )
+    if variance.min() < SMALLEST_NOISE or variance.max() > LARGEST_NOISE:
+        raise InputError(
+            f"noise_std={noise_std!r} is out of proportion to the outputs' standard "
+            f"deviations, {', '.join(f'{s:g}' for s in scaling.y_std)}: check its unit"
+        )
+    return variance
 
 
 def _finish(
@@ -195,7 +206,7 @@ def _finish(
         start_widths=network.widths,
         weights_kept=found.weights_kept,
         weights_total=network.weights,
-        log_evidence=_evidence(found, rule),
+        log_evidence=found.log_evidence,
         outcome=found.outcome,
         history=found.history,
         details={},
@@ -214,10 +225,3 @@ def _posterior(
 
 def _scaled(prior: Prior, factor: float) -> Prior:
     return tuple(p.scaled(factor) for p in jax.device_get(prior))
-
-
-def _evidence(found: Found, rule: Any) -> float:
-    """Ridge and lasso have a cost but no evidence, their noise is not part of it."""
-    if isinstance(rule, SparseBayes):
-        return found.log_evidence
-    return float("nan")

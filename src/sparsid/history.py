@@ -60,7 +60,7 @@ class History:
         effective = 0.0 if at.gamma_outputs is None else float(at.gamma_outputs.sum())
         figures = {
             "cost": cost,
-            "log_evidence": log_evidence(at, noise, rows),
+            "log_evidence": log_evidence(descent.rule, at, noise, rows),
             "kept": sum(kept.values()) / total,
             "effective_weights": effective,
             "damping": descent.damping,

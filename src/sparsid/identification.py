@@ -113,6 +113,9 @@ class Identification:
             noise = np.full(data.y.shape[1], level)
         self.rows = data
         self.descent = self._descent(network, data, State(params, prior, noise))
+        if not settings.prune:
+            # All rows at full width: refuse at once what does not fit in memory.
+            _ = self.descent.problem
 
     @property
     def cycles(self) -> int:
@@ -132,6 +135,9 @@ class Identification:
                 outcome = self._conventional()
         except _Stop:
             outcome = Outcome.STOPPED
+            if not self.descent.evaluated:
+                # Stopped at full width on part of the rows: all rows need it folded.
+                self._fold()
         return self._finish(outcome)
 
     def _guarded(self) -> Outcome:
@@ -139,11 +145,7 @@ class Identification:
         settings = self.settings
         self._warm_up()
         if settings.prune:
-            network, state, data = self._here()
-            self._adopt(
-                moves.fold_redundant(network, state, data, settings.fold_tolerance)
-            )
-            self._shrink()
+            self._fold()
         self._cycles("settle", settings.warm_up, steps=2)
         if not settings.prune:
             return self._converge("converge")
@@ -159,8 +161,8 @@ class Identification:
         """Fit at fixed penalty; norms first on part of the rows, where groups die."""
         if isinstance(self.settings.rule, Norm):
             with self._part_of_rows():
-                self._converge("fit part", self.settings.max_cycles // 2)
-        return self._converge("fit", self.settings.max_cycles)
+                self._converge("fit part", until=self.settings.max_cycles // 2)
+        return self._converge("fit")
 
     @contextmanager
     def _part_of_rows(self) -> Iterator[None]:
@@ -207,7 +209,8 @@ class Identification:
         """Cycle until the cost falls by less than the tolerance, window by window."""
         steps = 1 if isinstance(self.settings.rule, Norm) else self.settings.steps
         costs = [self._judged_cost()]
-        while self.cycles < (until or self.settings.max_cycles):
+        limit = self.settings.max_cycles if until is None else until
+        while self.cycles < limit:
             self._cycle(phase, steps)
             costs.append(self._judged_cost())
             if not self._kept():
@@ -233,6 +236,13 @@ class Identification:
         self._record(phase)
 
     # -- structure -----------------------------------------------------------------
+
+    def _fold(self) -> None:
+        """Fold redundant neurons into the others."""
+        network, state, data = self._here()
+        tolerance = self.settings.fold_tolerance
+        self._adopt(moves.fold_redundant(network, state, data, tolerance))
+        self._shrink()
 
     def _thresholded(self) -> State:
         network, state, _ = self._here()
@@ -392,7 +402,7 @@ class Identification:
             network,
             state,
             self.columns[chosen[REGRESSORS]],
-            log_evidence(d.at, d.state.noise, d.data.y.shape[0]),
+            log_evidence(d.rule, d.at, d.state.noise, len(d.data.y)),
             self._full_cost(),
             outcome,
             self.history.arrays(),

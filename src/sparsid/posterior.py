@@ -22,6 +22,8 @@ from sparsid.priors import Prior
 # Above this many weights only standard deviations are kept: a full covariance would
 # make model files of more than 30 MB.
 LARGEST_COVARIANCE = 2000
+# Entries of a dense derivative held at once, 160 MB.
+LARGEST_PIECE = 2e7
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,17 +38,22 @@ class Posterior:
 
     def predictive_variance(self, factors: Factors) -> Array:
         """Return the variance of the outputs that the weights' uncertainty causes."""
-        n_y = factors.right[0].shape[1]
-        ones = [
-            jnp.ones((left.shape[1], right.shape[2]))
+        n_y, rows = factors.right[0].shape[1], len(factors.left[0])
+        ones = tuple(
+            np.ones((left.shape[1], right.shape[2]))
             for left, right in zip(*factors, strict=True)
-        ]
-        J = dense(factors, tuple(ones))
-        if self.covariance is None:
-            variance = (J**2) @ jnp.asarray(self.std**2)
-        else:
-            variance = ((J @ jnp.asarray(self.covariance)) * J).sum(1)
-        return variance.reshape(-1, n_y)
+        )
+        step = max(1, int(LARGEST_PIECE / max(len(self.std) * n_y, 1)))
+        pieces = [np.zeros((0, n_y))]
+        for first in range(0, rows, step):
+            piece = jax.tree.map(lambda a, k=first: a[k : k + step], factors)
+            J = np.asarray(dense(piece, ones))
+            if self.covariance is None:
+                variance = (J**2) @ self.std**2
+            else:
+                variance = ((J @ self.covariance) * J).sum(1)
+            pieces.append(variance.reshape(-1, n_y))
+        return np.concatenate(pieces)
 
     def sample(self, like: Params, count: int, *, key: Array) -> Params:
         """Return ``count`` draws of the weights' deviation, along a first axis."""

@@ -20,8 +20,9 @@ def rmse(measured: Any, forecast: Any) -> Scores:
         out.
     forecast
         An object with `mean` and `start`, or an array. Samples before `start` are
-        left out. A NaN at a measured sample means that the run diverged: the score
-        is inf.
+        left out. A NaN at a measured sample means that the run diverged, and the score
+        is inf; unless the forecast has a field `diverged_at` that says it did not:
+        then there was no forecast for that sample, after a gap say, and it is left out.
     """
     y, error = _compare(measured, forecast)
     with np.errstate(over="ignore"):
@@ -70,10 +71,12 @@ def _mean(values: Any, y: Any) -> Any:
 def _compare(measured: Any, forecast: Any) -> tuple[Any, Any]:
     """Return measured outputs and errors over the samples that count."""
     y = _columns(getattr(measured, "y", measured), "measured")
-    start = 0
+    start, complete = 0, False
     # Arrays and tables have a *method* mean, forecasts a field.
     if hasattr(forecast, "mean") and not callable(forecast.mean):
-        forecast, start = forecast.mean, int(getattr(forecast, "start", 0))
+        start = int(getattr(forecast, "start", 0))
+        complete = getattr(forecast, "diverged_at", 0) is None
+        forecast = forecast.mean
     mean = _columns(forecast, "forecast")
     if y.shape != mean.shape:
         raise InputError(
@@ -81,6 +84,8 @@ def _compare(measured: Any, forecast: Any) -> tuple[Any, Any]:
             f"{mean.shape}: both need the same samples and channels."
         )
     y, mean = y[start:], mean[start:]
+    if complete:
+        y = np.where(np.isnan(mean), np.nan, y)
     missing = np.isnan(y).all(axis=0)
     if missing.any():
         raise InputError(

@@ -24,6 +24,8 @@ METHODS = ("sparse-bayes", "none", "ridge", "lasso", "group-lasso")
 LARGEST_LAG = 10_000
 LARGEST_WIDTH = 100_000
 LARGEST_COUNT = 10_000_000
+# Weights, gradient, step and their copies, in double precision.
+BYTES_PER_WEIGHT = 64
 
 _DEFAULT_STRENGTH = {
     "sparse-bayes": 1.0,
@@ -127,6 +129,20 @@ def make_settings(
             f"algorithm='paper' is the paper's sparse Bayes; method={method!r} runs "
             "with algorithm='guarded'"
         )
+    if algorithm == "paper" and not params["prune"]:
+        raise InputError(
+            "algorithm='paper' prunes by its thresholds: set kappa_upsilon and kappa_w "
+            "to 0 for none, and leave prune out"
+        )
+    if params["curvature"] == "layer-hessian" and params["form"] != "auto":
+        raise InputError("curvature='layer-hessian' has one form: leave form out")
+    memory = 1e9 * number("memory_limit", params["memory_limit"], 0.0)
+    if BYTES_PER_WEIGHT * network.weights > memory:
+        raise InputError(
+            f"hidden={params['hidden']!r} has {network.weights} weights, which alone "
+            f"take more than the memory limit of {memory / 1e9:g} GB: use narrower "
+            "layers or raise memory_limit"
+        )
     kinds = resolve_kinds(params["prior"], network)
     if method == "lasso":
         kinds = ("shape",) * len(kinds)
@@ -147,7 +163,7 @@ def make_settings(
         algorithm=algorithm,
         curvature=one_of("curvature", params["curvature"], CURVATURES),
         form=one_of("form", params["form"], FORMS),
-        memory_limit=1e9 * number("memory_limit", params["memory_limit"], 0.0),
+        memory_limit=memory,
         noise=noise,
         max_cycles=whole("max_cycles", params["max_cycles"], 1, LARGEST_COUNT),
         tolerance=_tolerance(params["tolerance"], method),

@@ -52,15 +52,23 @@ def identify_many(
     def run(start: int) -> Found | None:
         if stopped.is_set() and start > 0:
             return None
-        # The switch to 64 bit is per thread.
-        with jax.enable_x64(True):
-            key = jax.random.fold_in(jax.random.key(seed), start)
-            return identify(network, data, settings, key=key, report=watch(start))
+        try:
+            # The switch to 64 bit is per thread.
+            with jax.enable_x64(True):
+                key = jax.random.fold_in(jax.random.key(seed), start)
+                return identify(network, data, settings, key=key, report=watch(start))
+        except BaseException:
+            stopped.set()
+            raise
 
     threads = min(starts, workers or os.cpu_count() or 1)
     if threads == 1:
         found = [run(k) for k in range(starts)]
     else:
         with ThreadPoolExecutor(threads) as pool:
-            found = list(pool.map(run, range(starts)))
+            try:
+                found = list(pool.map(run, range(starts)))
+            except BaseException:  # an interrupt too: end the others, then pass it on
+                stopped.set()
+                raise
     return [f for f in found if f is not None]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from sparsid.cli.evaluation import over_segments, usable
+from sparsid.cli.evaluation import usable
 from sparsid.cli.results import add_forecast, as_json, check_new_file, record_columns
 from sparsid.cli.terminal import notes, results_console, side_console
 from sparsid.errors import InputError
 from sparsid.estimators import NARX
-from sparsid.fitted import Channels, Forecast
+from sparsid.fitted import Channels, Forecast, over_segments
 from sparsid.plots import error_text
 from sparsid.reading import read, write_csv
 from sparsid.records import Record

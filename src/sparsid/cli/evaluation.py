@@ -13,7 +13,7 @@ from sparsid.cli.baselines import Arx, persistence
 from sparsid.datasets import Benchmark
 from sparsid.errors import InputError
 from sparsid.estimators import NARX
-from sparsid.fitted import Forecast
+from sparsid.fitted import Forecast, over_segments
 from sparsid.outcomes import Outcome
 from sparsid.plots import BAND
 from sparsid.records import Record
@@ -56,31 +56,6 @@ def forecast_part(
         numbers,
         [over_segments(record, lag, model.predict) for record in records],
         [over_segments(record, lag, run) for record in records],
-    )
-
-
-def over_segments(
-    record: Record, lag: int, forecast: Callable[[Record], Forecast]
-) -> Forecast:
-    """Return the forecasts over all gap-free stretches as one, NaN between them."""
-    values = np.full((2, *record.y.shape), np.nan)
-    starts, diverged, horizon = [len(record)], [], None
-    for segment in usable(record, lag):
-        at = segment.start - record.start
-        part = forecast(segment)
-        values[:, at : at + len(segment)] = part.mean, part.std
-        starts.append(at + part.start)
-        horizon = part.horizon
-        if part.diverged_at is not None:
-            diverged.append(at + part.diverged_at)
-    return Forecast(
-        values[0],
-        values[1],
-        min(starts),
-        horizon,
-        min(diverged, default=None),
-        record.output_names,
-        record.output_units,
     )
 
 

@@ -164,14 +164,17 @@ def ahead(
     for sample ``k + horizon - 1``.
     """
     source = jnp.asarray(recursion.source, dtype=int)
-    past = histories
-    y = past[:, :0]
-    for j in range(horizon):
-        z_now = jax.lax.dynamic_slice_in_dim(z_u, j, len(past))
+    origins = len(histories)
+
+    def advance(j: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        past, _ = carry
+        z_now = jax.lax.dynamic_slice_in_dim(z_u, j, origins)
         z = jnp.concatenate([z_now, past], axis=1)[:, source]
         y = network.apply(params, z) + disturbance[j]
-        past = jnp.concatenate([y, past], axis=1)[:, : past.shape[1]]
-    return y
+        return jnp.concatenate([y, past], axis=1)[:, : past.shape[1]], y
+
+    start = (histories, jnp.zeros((origins, disturbance.shape[2])))
+    return jax.lax.fori_loop(0, horizon, advance, start)[1]
 
 
 def output_history(
