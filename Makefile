@@ -18,6 +18,8 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/one_step.py --out docs/results/one_step.json
 	$(BIN)/python benchmarks/curvature.py --out docs/results/curvature.json
 	$(BIN)/python benchmarks/layer_hessian.py --out docs/results/layer_hessian.json
+	$(BIN)/python benchmarks/starts.py --out docs/results/starts.json
+	$(BIN)/python benchmarks/choices.py --out docs/results/choices.json
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

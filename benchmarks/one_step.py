@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
 
-    benchmark = sparsid.datasets.default()
+    benchmark = sparsid.datasets.load("cascaded-tanks")
     rows = []
     for seed in range(args.seeds):
         began = time.perf_counter()

@@ -41,6 +41,9 @@ START_NOISE = 0.01
 WORTH_SHRINKING = 0.5
 # At most this share of the rows is proposed for removal at once.
 LARGEST_SHARE = 0.5
+SHARE_GROWTH = 1.3
+# A removal gets so many cycles, of so many steps, to win the cost back.
+REFIT_CYCLES, REFIT_STEPS = 6, 2
 # The paper's algorithm: most steps of one re-weighted fit, and where it counts as done,
 # in terms of the tolerance of the whole.
 FIT_STEPS = 50
@@ -267,7 +270,7 @@ class Identification:
                 return
             state = moves.remove(network, state, data, chosen)
             if self._refitted(state):
-                share = min(LARGEST_SHARE, 1.3 * share)
+                share = min(LARGEST_SHARE, SHARE_GROWTH * share)
                 self._shrink()
             elif len(chosen) == 1:
                 return
@@ -280,10 +283,10 @@ class Identification:
         trial = self._descent(
             before.network, before.data, state, damping=before.damping
         )
-        for _ in range(6):
+        for _ in range(REFIT_CYCLES):
             if trial.cost < before.cost:
                 break
-            for _ in range(2):
+            for _ in range(REFIT_STEPS):
                 trial.step()
             trial.update()
         if not trial.cost <= before.cost + self.settings.largest_rise:

@@ -1,4 +1,4 @@
-"""Prior variances: how weights share them, and the rules that set them.
+"""Prior variances: how the weights of a block share them.
 
 A block of weights ``w_ij`` has prior ``N(0, upsilon_ij)``. How the variances are
 shared is the *kind* of the prior:

@@ -81,7 +81,7 @@ class SparseBayes(Rule):
 
     ``p = 1/2`` is the paper's ``upsilon = ||w_g|| / omega_g`` and descends by
     majorisation. Rows and columns that multiply take ``p / 2`` each at the same time:
-    with alpha frozen the surrogate is ``sum_ij e_ij x_i y_j + gamma_ij / (x_i y_j)``
+    with alpha frozen the surrogate is ``sum_ij e_ij / (x_i y_j) + gamma_ij x_i y_j``
     and ``2 x y <= x^2 + y^2`` splits it, so this descends as well.
 
     Parameters
