@@ -368,3 +368,24 @@ def test_bad_writes_are_refused(tmp_path: Path) -> None:
         write_csv(tmp_path / "t.csv", {})
     with pytest.raises(InputError, match=r"The folder .*none does not exist"):
         write_csv(tmp_path / "none" / "t.csv", {"a": [1]})
+
+
+def test_a_given_dt_does_not_hide_a_gap_in_the_time_column(tmp_path) -> None:
+    """With dt given, rows on both sides of a hole were once glued together."""
+    path = tmp_path / "hole.csv"
+    times = [0, 1, 2, 6, 7]
+    rows = "\n".join(f"{t},{t + 0.5},{2 * t}" for t in times)
+    path.write_text(f"time,u,y\n{rows}\n")
+    record = read_csv(path, dt=4.0)
+    assert record.dt == 4.0
+    assert record.gaps == [(3, 6)]
+    assert [len(s) for s in record.segments()] == [3, 2]
+
+
+def test_a_faulty_clock_is_ignored_only_if_dt_is_given(tmp_path, caplog) -> None:
+    path = tmp_path / "clock.csv"
+    path.write_text("time,u,y\n0,1,2\n5,2,3\n1,3,5\n")
+    assert len(read_csv(path, dt=1.0)) == 3
+    assert "time is ignored, as dt was given" in caplog.text
+    with pytest.raises(InputError, match="does not increase"):
+        read_csv(path, dt=1.0, time="time")

@@ -262,3 +262,12 @@ def test_records_of_one_fit_must_agree() -> None:
         check_compatible([first, Record([1, 2], np.ones((2, 2)))])
     with pytest.raises(InputError, match="Record 3 has dt 2 s but record 1 has 1 s"):
         check_compatible([first, first, Record([1, 2], [1, 2], 2.0)])
+
+
+def test_records_in_different_units_are_refused() -> None:
+    metres = Record([1.0, 2.0], [1.0, 3.0], output_units="m")
+    centimetres = Record([1.0, 2.0], [100.0, 300.0], output_units="cm")
+    unknown = Record([1.0, 2.0], [1.0, 3.0])
+    with pytest.raises(InputError, match="'y' in cm but record 1 in m"):
+        check_compatible([metres, centimetres])
+    check_compatible([metres, unknown])

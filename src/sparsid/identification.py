@@ -2,7 +2,7 @@
 
 The paper's Algorithm 1 alternates a re-weighted fit, an update of the variances and
 pruning by thresholds. On networks that over-fits and hardly prunes, so the default
-(``algorithm="guarded"``) differs in three ways, each measured in ``docs/method.md``:
+(``algorithm="guarded"``) differs in three ways, described in ``docs/method.md``:
 steps descend the *full* cost, log-determinant included; redundant neurons are folded
 into each other after a short warm-up; removals are kept only if the evidence agrees.
 ``algorithm="paper"`` is the plain form.

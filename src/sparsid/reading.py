@@ -266,10 +266,17 @@ def _record(
         parts = {name: table.numbers(name) for name in chosen}
         sides.append(_side(table, parts, units))
     (u, u_labels, u_units), (y, y_labels, y_units) = sides
-    if dt is None and clock is not None:
-        seconds = seconds_of(table, clock, units.get(clock, ""))
-        rows, dt = sample_rows(table, clock, seconds, default_dt)
-        u, y = (spread(table, side, rows) for side in (u, y))
+    if clock is not None:
+        try:
+            seconds = seconds_of(table, clock, units.get(clock, ""))
+            rows, told = sample_rows(table, clock, seconds, default_dt)
+            u, y = (spread(table, side, rows) for side in (u, y))
+            dt = told if dt is None else dt
+        except InputError as error:
+            # A clock that nobody asked for may be at fault if dt is given.
+            if dt is None or time is not None:
+                raise
+            logger.warning("%s is ignored, as dt was given: %s", clock, error)
     if dt is None:
         dt = step_of(table)
     if dt is None:

@@ -210,6 +210,15 @@ def check_compatible(records: Record | Iterable[Record]) -> None:
                     f"record 1 has {list(getattr(first, what))}: all records of one "
                     "fit need the same channels in the same order."
                 )
+        for what in ("input", "output"):
+            names = getattr(first, f"{what}_names")
+            pairs = (getattr(r, f"{what}_units") for r in (first, other))
+            for name, unit, other_unit in zip(names, *pairs, strict=True):
+                if unit and other_unit and unit != other_unit:
+                    raise InputError(
+                        f"Record {number} has {name!r} in {other_unit} but record 1 in "
+                        f"{unit}: convert one of them."
+                    )
         if not math.isclose(first.dt, other.dt, rel_tol=DT_TOLERANCE):
             raise InputError(
                 f"Record {number} has dt {other.dt:g} s but record 1 has "

@@ -79,7 +79,13 @@ def load_data(
         Last part of each record that is held back; None is the default of 0.25.
     """
     if not files:
-        if inputs or outputs or dt or time_column or test_fraction is not None:
+        if (
+            inputs
+            or outputs
+            or dt is not None
+            or time_column
+            or test_fraction is not None
+        ):
             raise InputError(
                 "columns, sampling time or a test fraction were given but no file: "
                 "name the files, or leave these options out to identify the benchmark"
