@@ -206,8 +206,8 @@ class Fitted:
         Parameters
         ----------
         u
-            A record: the run starts from its first measured outputs, and again after
-            every gap. Or inputs alone.
+            A record: the run starts from its first measured outputs; where inputs are
+            missing it starts again after the gap. Or inputs alone.
         y_init
             Measured outputs of the first samples of ``u``, at least the largest lag.
             Without them a run from inputs alone starts at sample 0 as the estimation
@@ -222,7 +222,7 @@ class Fitted:
             if y_init is not None:
                 raise InputError("a record carries its outputs: leave y_init out")
             self._check(u)
-            if u.gaps:
+            if np.isnan(u.u).any() or np.isnan(u.y[:lag]).any():
                 return over_segments(
                     u, lag, lambda part: self.simulate(part, samples=samples, seed=seed)
                 )
