@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sparsid.curvature import choose
+from sparsid.curvature import choose, forms
 from sparsid.curvature.choice import estimate
 from sparsid.curvature.forms import block_hessian
 from sparsid.errors import InputError
@@ -317,3 +317,12 @@ def test_unknown_names_are_refused() -> None:
         choose("fisher", "auto", network, ("row",), 10)
     with pytest.raises(InputError, match="form='sparse' is not known: choose one of"):
         choose("gauss-newton", "sparse", network, ("row",), 10)
+
+
+@pytest.mark.usefixtures("x64")
+@pytest.mark.parametrize("size", [1, 5, 127, 128, 131, 200])
+def test_inverse_by_halves_is_the_inverse(size) -> None:
+    X = np.random.default_rng(size).normal(size=(size, size))
+    S = X @ X.T + np.eye(size)
+    Q = forms._inverse_by_halves(jnp.linalg.cholesky(jnp.asarray(S)))
+    np.testing.assert_allclose(Q @ S, np.eye(size), atol=1e-9)

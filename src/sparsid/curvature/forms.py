@@ -12,11 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental.layout import Layout, with_layout_constraint
-from jax.scipy.linalg import cho_solve
+from jax.scipy.linalg import cho_solve, solve_triangular
 
 from sparsid.arrays import Array
 from sparsid.models.network import Factors, Params
 from sparsid.priors import BlockPrior, Prior, Sums
+
+# Below this size halving a matrix costs more than it saves.
+SMALLEST_HALF = 64
 
 
 class Factorised(NamedTuple):
@@ -169,6 +172,26 @@ def _row_major(matrix: Array) -> Array:
     )
 
 
+def _inverse_by_halves(L: Array) -> Array:
+    """Return ``(L L')^-1``, leaving the zeros of ``L`` out where that pays."""
+    h = len(L) // 2
+    if h < SMALLEST_HALF:
+        return _inverse(L)
+    U = _inverse_triangle(L, depth=2).T
+    a, b, c = U[:h, :h], U[:h, h:], U[h:, h:]
+    corner = b @ c.T
+    return jnp.block([[a @ a.T + b @ b.T, corner], [corner.T, c @ c.T]])
+
+
+def _inverse_triangle(L: Array, depth: int) -> Array:
+    h, rest = len(L) // 2, len(L) - len(L) // 2
+    if depth == 0:
+        return solve_triangular(L, jnp.eye(len(L), dtype=L.dtype), lower=True)
+    a = _inverse_triangle(L[:h, :h], depth - 1)
+    c = _inverse_triangle(L[h:, h:], depth - 1)
+    return jnp.block([[a, jnp.zeros((h, rest), L.dtype)], [-c @ (L[h:, :h] @ a), c]])
+
+
 def _expand(left: Array, outputs: int) -> Array:
     """Repeat layer inputs for every output: rows ordered (sample, output)."""
     return left if outputs == 1 else jnp.repeat(left, outputs, axis=0)
@@ -222,7 +245,7 @@ def gram_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:
     L = jnp.linalg.cholesky(_plus_identity(K, 1.0))
     if not full:
         return Factorised(_log_det(L), K, None, None)
-    Q = _row_major(_inverse(L))
+    Q = _row_major(_inverse_by_halves(L))
     lefts, rights, gamma = [], [], []
     for gram, left, right in zip(grams, *derivative, strict=True):
         by_A, by_D = gram.cotangents(Q)
