@@ -1,7 +1,6 @@
 """Several starts at once against one after the other, ratio in one run.
 
-The dense algebra of a one-step fit fills a core, so starts are spread over the cores in
-threads rather than batched into one program.
+Starts are spread over the cores in threads; a ratio of one means that brings nothing.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Many random starts of one identification, spread over the cores.
 
-The dense algebra of a one-step fit fills a core, so starts run in threads (compiled
-programs release Python's lock) and share every compilation.
+Starts run in threads and share every compilation. On two cores this is no faster than
+one after the other yet (`benchmarks/starts.py`): they contend inside the runtime.
 """
 
 from __future__ import annotations
