@@ -18,7 +18,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import sparsid
-from sparsid import datasets
+from sparsid import datasets, errors
 from sparsid.cli import app as commands
 from sparsid.cli.app import app
 from sparsid.cli.baselines import Arx, persistence
@@ -203,7 +203,7 @@ def test_fallback_to_simulated_tanks_says_why(
     original = datasets.default
 
     def offline() -> Benchmark:
-        monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path)
+        monkeypatch.setenv("SPARSID_CACHE", str(tmp_path))
         return original(offline=True)
 
     monkeypatch.setattr(datasets, "default", offline)
@@ -363,6 +363,63 @@ def test_columns_without_a_file(tmp_path: Path) -> None:
     refused(tmp_path, "no file", "identify", "--input", "u", "--out", tmp_path / "r")
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        ["--dt", "0"],
+        ["--time-column", ""],
+        ["--no-input"],
+        ["--separator", ";"],
+        ["--decimal", ","],
+    ],
+)
+def test_options_for_files_were_ignored_without_a_file(
+    tmp_path: Path, option: list[str]
+) -> None:
+    refused(tmp_path, "no file", "identify", *option, "--out", tmp_path / "r")
+
+
+def test_a_series_without_inputs_could_not_be_identified(tmp_path: Path) -> None:
+    (tmp_path / "nou.csv").write_text(lines(T, Y, header="time,level"))
+    arguments = ["identify", tmp_path / "nou.csv", "--output", "level"]
+    arguments += ["--hidden", "", "--lags", "2", "--out", tmp_path / "r"]
+    refused(tmp_path, "--no-input", *arguments)
+    refused(tmp_path, "leave one", *arguments, "--no-input", "--input", "level")
+    result = run(*arguments, "--no-input")
+    assert result.exit_code == 0, result.output
+    assert "no input -> level" in result.stderr
+    assert sparsid.load(tmp_path / "r" / "model.sparsid").fitted_.lags.n_inputs == 0
+
+
+def test_options_that_messages_name_did_not_exist(tmp_path: Path) -> None:
+    text = GOOD.replace(",", "\t").replace(".", ",")
+    (tmp_path / "a.csv").write_text(text)
+    wanted: dict[str, Any] = {
+        "memory_limit": 2.0,
+        "form": "primal",
+        "kappa_upsilon": 1e-9,
+        "kappa_w": 1e-8,
+        "tolerance": 0.5,
+        "workers": 1,
+    }
+    chosen = ["--no-prune", "--separator", "\\t", "--decimal", ","]
+    for name, value in wanted.items():
+        chosen += [f"--{name.replace('_', '-')}", str(value)]
+    arguments = ["identify", tmp_path / "a.csv", "--hidden", "", "--lags", "1"]
+    result = run(*arguments, *chosen, "--json", "--out", tmp_path / "r")
+    assert result.exit_code == 0, result.output
+    settings = json.loads(result.stdout)["settings"]
+    assert {name: settings[name] for name in wanted} == wanted
+    assert settings["prune"] is False
+    model = tmp_path / "r" / "model.sparsid"
+    out = ["--out", tmp_path / "p.csv"]
+    table = ["--separator", ";", "--decimal", ","]
+    (tmp_path / "b.csv").write_text(text.replace("\t", ";"))
+    assert run("predict", model, tmp_path / "b.csv", *table, *out).exit_code == 0
+    other = ["--separator", ":", "--overwrite", *out]
+    refused(tmp_path, "no column", "simulate", model, tmp_path / "b.csv", *other)
+
+
 def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "good.csv").write_text(GOOD)
     identify = ["identify", tmp_path / "good.csv", "--hidden", "3", "--out"]
@@ -374,6 +431,26 @@ def test_unknown_options_are_usage_errors() -> None:
     assert run("identify", "--no-such-option").exit_code == 2
     assert run("identify", "--lags", "few").exit_code == 2
     assert run("teach").exit_code == 2
+
+
+def test_a_missing_dataset_is_told_by_its_class_not_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(error: Exception) -> None:
+        def default() -> None:
+            raise error
+
+        monkeypatch.setattr(datasets, "default", default)
+
+    class Offline(errors.DatasetUnavailable):
+        pass
+
+    assert datasets.DatasetUnavailable is errors.DatasetUnavailable
+    fail(Offline("not to be had"))
+    refused(tmp_path, "not to be had", "identify", "--out", tmp_path / "r")
+    fail(type("DatasetUnavailable", (RuntimeError,), {})("no"))
+    result = run("identify", "--out", tmp_path / "r")
+    assert isinstance(result.exception, RuntimeError)
 
 
 def test_unexpected_errors_are_not_hidden(
@@ -511,7 +588,8 @@ def test_info_prints_the_summary(folder: Path) -> None:
 def test_defaults_are_those_of_the_estimator() -> None:
     options = inspect.signature(commands.identify).parameters
     settings = inspect.signature(NARX).parameters
-    for name in set(options) & set(settings) - {"hidden"}:
+    assert set(settings) <= set(options)
+    for name in set(settings) - {"hidden"}:
         assert options[name].default == settings[name].default, name
     hidden = options["hidden"].default
     assert commands._widths(hidden) == settings["hidden"].default
@@ -744,8 +822,8 @@ def test_forecasts_over_gaps_stay_inside_the_stretches() -> None:
 
 
 def test_held_back_part_is_the_last_of_each_record(folder: Path) -> None:
-    columns: Any = {"dt": None, "time_column": None, "test_fraction": 0.3}
-    data = load_data([folder / "pump.csv"], ["voltage"], ["level"], **columns)
+    pump = folder / "pump.csv"
+    data = load_data([pump], ["voltage"], ["level"], test_fraction=0.3)
     (test,) = data.reveal_test()
     assert (len(data.estimation[0]), len(test), test.start) == (140, 60, 140)
 

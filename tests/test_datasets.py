@@ -12,8 +12,9 @@ import pytest
 from scipy.io import savemat
 
 from sparsid import datasets
-from sparsid.datasets import cascaded_tanks, simulated_tanks
-from sparsid.datasets.benchmark import Benchmark, DatasetUnavailable, FinishedModel
+from sparsid.caching import cache_folder
+from sparsid.datasets import DatasetUnavailable, cascaded_tanks, simulated_tanks
+from sparsid.datasets.benchmark import Benchmark, FinishedModel
 from sparsid.datasets.simulated_tanks import Physics, simulate
 from sparsid.errors import FileFormatError, InputError
 from sparsid.records import Record
@@ -192,7 +193,7 @@ def archive(tmp_path: Path, monkeypatch) -> Path:
         monkeypatch.setitem(cascaded_tanks.SHA256, name, digest)
     monkeypatch.delenv("SPARSID_DATA", raising=False)
     monkeypatch.setattr(cascaded_tanks, "URL", path.as_uri())
-    monkeypatch.setattr(cascaded_tanks, "_cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setenv("SPARSID_CACHE", str(tmp_path / "cache"))
     return path
 
 
@@ -205,6 +206,17 @@ def test_download_then_cache(archive: Path, capfd, caplog) -> None:
     np.testing.assert_array_equal(first.estimation.y, second.estimation.y)
     assert capfd.readouterr() == ("", "")
     assert "pooch" not in {record.name for record in caplog.records}
+
+
+def test_the_benchmark_ignored_the_cache_folder_of_the_user(
+    archive: Path, tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setenv("SPARSID_CACHE", str(tmp_path / "mine"))
+    cascaded_tanks.load()
+    assert (tmp_path / "mine" / cascaded_tanks.ARCHIVE).is_file()
+    monkeypatch.delenv("SPARSID_CACHE")
+    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path / "usual" / name)
+    assert cache_folder() == tmp_path / "usual" / "sparsid"
 
 
 def test_a_damaged_cache_is_fetched_again(archive: Path, tmp_path: Path) -> None:

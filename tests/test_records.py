@@ -271,3 +271,65 @@ def test_records_in_different_units_are_refused() -> None:
     with pytest.raises(InputError, match="'y' in cm but record 1 in m"):
         check_compatible([metres, centimetres])
     check_compatible([metres, unknown])
+
+
+def test_tables_that_are_not_aligned_made_a_record() -> None:
+    y = pd.Series([1.0, 2.0, 3.0])
+    for u in (y.set_axis([1, 2, 3]), y.to_frame().iloc[::-1]):
+        with pytest.raises(InputError, match="u and y have different indices: align"):
+            Record(u, y)
+    Record(y.set_axis(["a", "b", "c"]), y.set_axis(["a", "b", "c"]).to_frame("z"))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        [0, 1, 5],
+        [0, 2, 5],
+        [0.0, 0.5, 2.0],
+        pd.to_datetime(["2024-01-01", "2024-01-02", "2024-01-09"]),
+        pd.to_timedelta([0, 1, 5], unit="s"),
+    ],
+)
+def test_tables_with_jumps_made_one_record(index: object) -> None:
+    y = pd.Series([1.0, 2.0, 3.0], index=index)
+    for u in (None, y.rename("u").to_frame(), [1, 2, 3]):
+        with pytest.raises(InputError, match=r"at row 2, .* fit\(u, y\) or to sparsid"):
+            Record(u, y)
+    assert len(records_from_frames(None, y)) == 2
+    assert len(Record(None, y.reset_index(drop=True))) == 3
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float64"])
+def test_tables_in_reverse_made_a_record(dtype: str) -> None:
+    y = pd.Series([1.0, 2.0, 3.0])
+    for reverse in (y.iloc[::-1], y.set_axis(np.array([3, 2, 1], dtype))):
+        with pytest.raises(InputError, match=r"not increase at row 1 .*reset_index"):
+            Record(None, reverse)
+    for even in (y.iloc[1:], y.iloc[::2], y.set_axis(np.array([3, 6, 9], dtype))):
+        assert len(Record(None, even)) == len(even)
+
+
+def test_tables_lost_sampling_time_and_units_on_the_way_back() -> None:
+    record = Record(
+        np.ones((9, 2)), np.ones(9), 0.5, input_units=["A", ""], output_units="V"
+    )
+    u, y = record.to_frames()
+    for rows, dt in (([0, 1, 2, 5, 6], 0.5), ([0, 2, 4], 1.0)):
+        part = records_from_frames(u.iloc[rows], y.iloc[rows])[0]
+        assert (part.dt, part.input_units, part.output_units) == (
+            dt,
+            ("A", ""),
+            ("V",),
+        )
+    (chosen,) = records_from_frames(u["u2"], y["y"], 3.0, output_units="mV")
+    assert (chosen.dt, chosen.input_units, chosen.output_units) == (3, ("",), ("mV",))
+    y.attrs.clear()
+    assert records_from_frames(u, y)[0].dt == 0.5
+    u.attrs.clear()
+    assert records_from_frames(u, y)[0].dt == 1
+    clocked = record.to_frames()[1].set_axis(np.arange(9) * 2.0)
+    assert records_from_frames(None, clocked)[0].dt == 2
+    other = Record([1] * 9, [1] * 9, 0.25).to_frames()[1]
+    with pytest.raises(InputError, match=r"dt 0.25 s and 0.5 s"):
+        records_from_frames(record.to_frames()[0], other)

@@ -7,3 +7,7 @@ class InputError(ValueError):
 
 class FileFormatError(InputError):
     """A file that is damaged, or of another kind than its name says."""
+
+
+class DatasetUnavailable(RuntimeError):  # noqa: N818 (a state, not a fault)
+    """A dataset that is neither on this computer nor to be downloaded now."""

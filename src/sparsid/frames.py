@@ -6,10 +6,8 @@ from typing import Any
 import numpy as np
 
 from sparsid.errors import InputError
-from sparsid.records import Record, sampling_time
-
-# Steps of a time index may differ from dt by this share before they count as a jump.
-JITTER_TOLERANCE = 0.01
+from sparsid.records import NOTES, Record
+from sparsid.sampling import index_samples, sampling_time
 
 
 def as_records(u: Any, y: Any = None, dt: float | None = None) -> list[Record]:
@@ -47,9 +45,10 @@ def records_from_frames(
         DataFrames or Series with the same index: sample numbers, seconds or dates.
         u may be None.
     dt
-        Sampling time in seconds; by default the usual step of a time index, or 1.
+        Sampling time in seconds; by default the usual step of a time index, what
+        `Record.to_frames` noted in the tables, or 1.
     **settings
-        Names, units and name, as for `Record`.
+        Names, units and name, as for `Record`; units are by default those noted.
     """
     index = getattr(y, "index", None)
     if index is None or callable(index):
@@ -62,48 +61,39 @@ def records_from_frames(
             "u and y have different indices: align them first, for example with "
             "u.loc[y.index]."
         )
-    samples, dt = _sample_numbers(index, dt)
+    if dt is None and index.dtype.kind in "iu":
+        dt = _noted_dt(u, y, index)
+    samples, dt = index_samples(index, dt)
+    for side, data in (("input_units", u), ("output_units", y)):
+        units = _notes(data).get("units", {})
+        if units and settings.get(side) is None:
+            columns = getattr(data, "columns", [getattr(data, "name", None)])
+            settings[side] = [units.get(column, "") for column in columns]
+    # The jumps are dealt with below, so that the record need not see them.
+    u, y = (data if data is None else data.reset_index(drop=True) for data in (u, y))
     whole = Record(u, y, dt, **settings)
     jumps = np.flatnonzero(np.diff(samples) != 1) + 1
     edges = [0, *jumps.tolist(), len(whole)]
     return [whole._cut(a, b, int(samples[a])) for a, b in pairwise(edges)]
 
 
-def _sample_numbers(index: Any, dt: float | None) -> tuple[Any, float]:
-    """Return the sample number of each row, and the sampling time."""
-    kind = index.dtype.kind
-    if kind not in "iufmM":
+def _notes(data: Any) -> dict[str, Any]:
+    """Return what `Record.to_frames` noted in a table, if anything."""
+    notes: dict[str, Any] = getattr(data, "attrs", {}).get(NOTES, {})
+    return notes
+
+
+def _noted_dt(u: Any, y: Any, index: Any) -> float | None:
+    """Return the time between the rows of tables that came from a record."""
+    noted = {sampling_time(n["dt"]) for n in map(_notes, (u, y)) if "dt" in n}
+    if len(noted) > 1:
+        first, second = sorted(noted)
         raise InputError(
-            f"The index holds {index.dtype} values, but sample numbers, seconds or "
-            "dates are needed to see which rows follow each other: use reset_index()."
+            f"u and y come from records with dt {first:g} s and {second:g} s: resample "
+            "one of them, or give dt."
         )
-    if kind in "mM":
-        position = (index - index[:1].repeat(len(index))).total_seconds().to_numpy()
-    else:
-        position = index.to_numpy()
-    step = np.diff(position)
-    wrong = np.flatnonzero(~(step > 0))
-    if wrong.size:
-        raise InputError(
-            f"The index does not increase at row {wrong[0] + 1} "
-            f"({index[wrong[0]]} is followed by {index[wrong[0] + 1]}): "
-            "sort the rows by time and remove duplicates."
-        )
-    if kind in "iu":
-        # A thinned-out table counts in larger steps; the smallest one is a sample.
-        return position // (step.min() if step.size else 1), 1.0 if dt is None else dt
-    if dt is None:
-        dt = float(np.median(step)) if step.size else 1.0
-    dt = sampling_time(dt)
-    ratio = step / dt
-    uneven = np.flatnonzero(ratio < 1 - JITTER_TOLERANCE)
-    if uneven.size:
-        raise InputError(
-            f"Rows {uneven[0]} and {uneven[0] + 1} are {step[uneven[0]]:g} s apart, "
-            f"less than the sampling time of {dt:g} s: resample to an even step or "
-            "give the right dt."
-        )
-    jump = np.maximum(np.rint(ratio), 2)
-    counts = np.where(ratio <= 1 + JITTER_TOLERANCE, 1, jump)
-    first = 0 if kind in "mM" else round(float(position[0]) / dt)
-    return first + np.concatenate([[0], np.cumsum(counts)]).astype(int), dt
+    if not noted:
+        return None
+    # Every second row of a record is sampled at twice its dt.
+    steps = np.diff(index.to_numpy())
+    return noted.pop() * (int(steps.min()) if steps.size else 1)

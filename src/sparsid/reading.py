@@ -342,8 +342,8 @@ def _choose(
     if u is None or not y:
         raise InputError(
             f"{table.path} has the columns {table.listing()}, and it is not clear "
-            "which are inputs and outputs: choose with inputs and outputs (an empty "
-            "list of inputs for a series without inputs)."
+            "which are inputs and outputs: choose with inputs and outputs (for a "
+            "series without inputs an empty list of inputs, or --no-input)."
         )
     return u, y
 

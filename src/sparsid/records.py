@@ -11,12 +11,15 @@ import numpy as np
 from jaxtyping import Float
 
 from sparsid.errors import InputError
+from sparsid.sampling import INDEX_KINDS, index_samples, sampling_time
 
 if TYPE_CHECKING:
     import pandas
 
 # Two sampling times count as equal within this share: a file rounds its time stamps.
 DT_TOLERANCE = 1e-6
+# Where a table keeps what it cannot say itself: `frame.attrs[NOTES]`.
+NOTES = "sparsid"
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -28,7 +31,8 @@ class Record:
     u
         Inputs, 1-D or (time, channel); None for a series without inputs.
     y
-        Outputs, 1-D or (time, channel). NaN marks a gap.
+        Outputs, 1-D or (time, channel). NaN marks a gap. Tables need the same index,
+        without jumps; `sparsid.frames.records_from_frames` cuts at jumps.
     dt
         Sampling time in seconds.
     input_names, output_names
@@ -75,6 +79,7 @@ class Record:
                 f"y has {len(y_values)} samples but u has {len(u_values)}: both need "
                 "the same number (arrays are (time, channel))."
             )
+        _check_indices(u, y)
         u_names = _labels(input_names, u_columns, "input_names")
         y_names = _labels(output_names, y_columns, "output_names")
         _check_names(u_names + y_names)
@@ -178,14 +183,19 @@ class Record:
         return self._cut(0, len(self) - last), self._cut(len(self) - last, len(self))
 
     def to_frames(self) -> tuple["pandas.DataFrame", "pandas.DataFrame"]:
-        """Return inputs and outputs as tables, indexed by sample number."""
+        """Return inputs and outputs as tables, indexed by sample number.
+
+        Sampling time and units are in `attrs["sparsid"]`, for the way back.
+        """
         import pandas as pd
 
         index = pd.RangeIndex(self.start, self.start + len(self), name="sample")
-        return (
-            pd.DataFrame(self.u, index=index, columns=list(self.input_names)),
-            pd.DataFrame(self.y, index=index, columns=list(self.output_names)),
-        )
+        u = pd.DataFrame(self.u, index=index, columns=list(self.input_names))
+        y = pd.DataFrame(self.y, index=index, columns=list(self.output_names))
+        for frame, units in ((u, self.input_units), (y, self.output_units)):
+            named = dict(zip(frame.columns, units, strict=True))
+            frame.attrs[NOTES] = {"dt": self.dt, "units": named}
+        return u, y
 
     def to_frame(self) -> "pandas.DataFrame":
         """Return one table: time and all channels; units in `attrs["units"]`."""
@@ -200,7 +210,10 @@ class Record:
 
 
 def check_compatible(records: Record | Iterable[Record]) -> None:
-    """Refuse records that differ in channels or sampling time."""
+    """Refuse records that differ in channels, units or sampling time.
+
+    A channel without a unit goes with any.
+    """
     first, *others = listed(records)
     for number, other in enumerate(others, 2):
         for what in ("input_names", "output_names"):
@@ -260,6 +273,39 @@ def _channels(data: Any, what: str) -> tuple[Any, tuple[str, ...]]:
     return values, (what,) if count == 1 else tuple(
         f"{what}{k + 1}" for k in range(count)
     )
+
+
+def _check_indices(u: Any, y: Any) -> None:
+    """Refuse tables whose rows are not aligned, or do not follow each other."""
+    indices = [data.index for data in (u, y) if hasattr(data, "iloc")]
+    if not indices:
+        return
+    import pandas as pd
+
+    if len(indices) == 2 and not indices[0].equals(indices[1]):
+        raise InputError(
+            "u and y have different indices: align them first, for example with "
+            "u.loc[y.index]."
+        )
+    index = indices[0]
+    # What is always even, or no clock, need not be looked through.
+    even = isinstance(index, pd.RangeIndex) and index.step > 0
+    if even or index.dtype.kind not in INDEX_KINDS:
+        return
+    plain = "If the index is no clock, drop it: reset_index(drop=True)."
+    try:
+        samples, _ = index_samples(index)
+    except InputError as error:
+        raise InputError(f"{error} {plain}") from None
+    jumps = np.flatnonzero(np.diff(samples) != 1)
+    if jumps.size:
+        row = int(jumps[0])
+        raise InputError(
+            f"The index jumps from {index[row]} to {index[row + 1]} at row {row + 1}, "
+            "but the rows of a record follow each other: give the tables to fit(u, y) "
+            "or to sparsid.frames.records_from_frames, which cut them at jumps, or "
+            f"split them. {plain}"
+        )
 
 
 def _numbers(data: Any, what: str) -> Any:
@@ -324,13 +370,6 @@ def _check_names(names: tuple[str, ...]) -> None:
                 f"The channel name {name!r} is taken ('time' always is): give each "
                 "input and output its own name with input_names and output_names."
             )
-
-
-def sampling_time(dt: Any) -> float:
-    """Return a sampling time that is a positive number of seconds."""
-    if not isinstance(dt, numbers.Real) or not 0 < float(dt) < math.inf:
-        raise InputError(f"dt is {dt!r} but must be a positive number of seconds.")
-    return float(dt)
 
 
 def _whole(value: Any, what: str) -> int:

@@ -1,11 +1,12 @@
-"""The sampling time of a table, from its time column or a column of its own."""
+"""Sampling time and sample numbers, from a time column, an index or a step column."""
 
+import math
+import numbers
 from typing import Any
 
 import numpy as np
 
 from sparsid.errors import InputError
-from sparsid.frames import JITTER_TOLERANCE
 from sparsid.text_tables import Table, is_date
 
 TIME_NAMES = ("time", "Time", "TIME", "t", "timestamp", "Timestamp")
@@ -14,6 +15,10 @@ SECONDS = {
     **dict.fromkeys(("", "s", "sec", "seconds"), 1.0),
     **{"ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0},
 }
+# Steps of a clock may differ from dt by this share before they count as a jump.
+JITTER_TOLERANCE = 0.01
+# Whole numbers, floats, durations and dates, as NumPy abbreviates them.
+INDEX_KINDS = "iufmM"
 # Gaps are filled with NaN; beyond this many samples two files are meant.
 GAP_LIMIT = 10_000_000
 
@@ -125,3 +130,54 @@ def _in_seconds(table: Table, name: str, unit: str) -> Any:
             f"{', '.join(filter(None, SECONDS))} are known: give dt in seconds."
         )
     return table.numbers(name) * SECONDS[unit]
+
+
+def index_samples(index: Any, dt: float | None = None) -> tuple[Any, float]:
+    """Return the sample number of each row, and the sampling time."""
+    kind = index.dtype.kind
+    if kind not in INDEX_KINDS:
+        raise InputError(
+            f"The index holds {index.dtype} values, but sample numbers, seconds or "
+            "dates are needed to see which rows follow each other: use reset_index()."
+        )
+    if kind in "mM":
+        position = (index - index[:1].repeat(len(index))).total_seconds().to_numpy()
+    else:
+        position = index.to_numpy()
+        # Differences of unsigned numbers are never negative.
+        position = position.astype(np.int64) if kind == "u" else position
+    step = np.diff(position)
+    wrong = np.flatnonzero(~(step > 0))
+    if wrong.size:
+        raise InputError(
+            f"The index does not increase at row {wrong[0] + 1} "
+            f"({index[wrong[0]]} is followed by {index[wrong[0] + 1]}): "
+            "sort the rows by time and remove duplicates."
+        )
+    if kind in "iu":
+        # A thinned-out table counts in larger steps; the smallest one is a sample.
+        usual = step.min() if step.size else 1
+        counts = np.concatenate([[0], np.cumsum(-(-step // usual))])
+        return position[:1] // usual + counts, 1.0 if dt is None else dt
+    if dt is None:
+        dt = float(np.percentile(step, 50, method="lower")) if step.size else 1.0
+    dt = sampling_time(dt)
+    ratio = step / dt
+    uneven = np.flatnonzero(ratio < 1 - JITTER_TOLERANCE)
+    if uneven.size:
+        raise InputError(
+            f"Rows {uneven[0]} and {uneven[0] + 1} are {step[uneven[0]]:g} s apart, "
+            f"less than the sampling time of {dt:g} s: resample to an even step or "
+            "give the right dt."
+        )
+    jump = np.maximum(np.rint(ratio), 2)
+    counts = np.where(ratio <= 1 + JITTER_TOLERANCE, 1, jump)
+    first = 0 if kind in "mM" else round(float(position[0]) / dt)
+    return first + np.concatenate([[0], np.cumsum(counts)]).astype(int), dt
+
+
+def sampling_time(dt: Any) -> float:
+    """Return a sampling time that is a positive number of seconds."""
+    if not isinstance(dt, numbers.Real) or not 0 < float(dt) < math.inf:
+        raise InputError(f"dt is {dt!r} but must be a positive number of seconds.")
+    return float(dt)

@@ -97,6 +97,8 @@ def parse_text(
             "for any white space."
         )
     decimal = _sniff_decimal(head, separator) if decimal is None else decimal
+    if decimal not in {".", ","}:
+        raise InputError(f"decimal is {decimal!r} but must be a point or a comma.")
     first = _cells(head[0], separator)
     headed = not all(
         _is_float(cell, decimal) or is_date(cell) for cell in first if cell

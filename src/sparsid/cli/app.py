@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from sparsid.caching import cache_folder
 from sparsid.cli import options as o
 from sparsid.cli.reproduce import studies
 from sparsid.cli.terminal import Commands
@@ -66,12 +67,7 @@ def keep_compiled_programs() -> None:
     SPARSID_CACHE names another folder; JAX's own variables have precedence. To be
     called before JAX is imported.
     """
-    folder = os.environ.get("SPARSID_CACHE")
-    if not folder:
-        import pooch
-
-        folder = str(pooch.os_cache("sparsid"))
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(folder, "compiled")))
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
     # JAX would only keep what took a second; we have many small programs.
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
@@ -100,9 +96,12 @@ def common(
 def identify(
     files: o.Files = None,
     input_: o.Inputs = None,
+    no_input: o.NoInput = False,
     output: o.Outputs = None,
     dt: o.Dt = None,
     time_column: o.TimeColumn = None,
+    separator: o.Separator = None,
+    decimal: o.Decimal = None,
     test_fraction: o.TestFraction = None,
     lags: o.Lags = 5,
     input_lags: o.InputLags = None,
@@ -116,9 +115,16 @@ def identify(
     strength: o.Strength = None,
     algorithm: o.Algorithm = "guarded",
     curvature: o.Curvature = "gauss-newton",
+    form: o.Form = "auto",
     noise_std: o.NoiseStd = None,
+    prune: o.Prune = True,
+    kappa_upsilon: o.KappaUpsilon = None,
+    kappa_w: o.KappaW = None,
     max_cycles: o.MaxCycles = 500,
+    tolerance: o.Tolerance = None,
     starts: o.Starts = 1,
+    workers: o.Workers = None,
+    memory_limit: o.MemoryLimit = 4.0,
     seed: o.Seed = 0,
     out: o.OutFolder = Path("sparsid-results"),
     overwrite: o.Overwrite = False,
@@ -142,14 +148,33 @@ def identify(
         "strength": strength,
         "algorithm": algorithm,
         "curvature": curvature,
+        "form": form,
         "noise_std": tuple(noise_std) if noise_std else None,
+        "prune": prune,
+        "kappa_upsilon": kappa_upsilon,
+        "kappa_w": kappa_w,
         "max_cycles": max_cycles,
+        "tolerance": tolerance,
         "starts": starts,
+        "workers": workers,
+        "memory_limit": memory_limit,
         "seed": seed,
     }
-    columns = (input_ or [], output or [], dt, time_column)
-    results = (out, overwrite, quiet, json)
-    request = Request(files or [], *columns, test_fraction, *results, settings)
+    if no_input and input_:
+        raise InputError("--no-input and --input were given: leave one of them out")
+    inputs = [] if no_input else input_ or None
+    request = Request(
+        files or [],
+        inputs,
+        output or None,
+        _table(dt, time_column, separator, decimal),
+        test_fraction,
+        out,
+        overwrite,
+        quiet,
+        json,
+        settings,
+    )
     raise typer.Exit(run(request))
 
 
@@ -161,6 +186,8 @@ def predict(
     horizon: o.Horizon = 1,
     dt: o.Dt = None,
     time_column: o.TimeColumn = None,
+    separator: o.Separator = None,
+    decimal: o.Decimal = None,
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
@@ -171,7 +198,8 @@ def predict(
     """
     from sparsid.cli import apply
 
-    request = apply.Request(model, data, out, overwrite, dt, time_column, quiet, json)
+    table = _table(dt, time_column, separator, decimal)
+    request = apply.Request(model, data, out, overwrite, table, quiet, json)
     apply.predict(request, horizon)
 
 
@@ -183,6 +211,8 @@ def simulate(
     inputs_only: o.InputsOnly = False,
     dt: o.Dt = None,
     time_column: o.TimeColumn = None,
+    separator: o.Separator = None,
+    decimal: o.Decimal = None,
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
@@ -195,7 +225,8 @@ def simulate(
     """
     from sparsid.cli import apply
 
-    request = apply.Request(model, data, out, overwrite, dt, time_column, quiet, json)
+    table = _table(dt, time_column, separator, decimal)
+    request = apply.Request(model, data, out, overwrite, table, quiet, json)
     apply.simulate(request, inputs_only)
 
 
@@ -208,6 +239,15 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
 
     found = load(model)
     print(as_json(result_dict(found)) if json else summary(found))
+
+
+def _table(
+    dt: float | None, time: str | None, separator: str | None, decimal: str | None
+) -> dict[str, Any]:
+    """Return how to read files, as `sparsid.read` calls it."""
+    # Few shells make it easy to type a tab.
+    separator = "\t" if separator == "\\t" else separator
+    return {"time": time, "dt": dt, "separator": separator, "decimal": decimal}
 
 
 def _widths(text: str) -> tuple[int, ...]:

@@ -30,8 +30,7 @@ class Request:
     data: Path
     out: Path
     overwrite: bool
-    dt: float | None
-    time_column: str | None
+    table: dict[str, Any]
     quiet: bool
     json: bool
 
@@ -120,12 +119,7 @@ def _sampled(
 ) -> Record:
     """Read a file; one that does not tell its sampling time has that of the model."""
     record = read(
-        request.data,
-        inputs,
-        outputs,
-        time=request.time_column,
-        dt=request.dt,
-        default_dt=channels.dt,
+        request.data, inputs, outputs, default_dt=channels.dt, **request.table
     )
     if not math.isclose(record.dt, channels.dt, rel_tol=1e-3):
         raise InputError(

@@ -60,12 +60,11 @@ class Data:
 
 def load_data(
     files: Sequence[Path],
-    inputs: Sequence[str],
-    outputs: Sequence[str],
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
     *,
-    dt: float | None,
-    time_column: str | None,
-    test_fraction: float | None,
+    test_fraction: float | None = None,
+    **table: Any,
 ) -> Data:
     """Return the records of the files, or of the default benchmark without any.
 
@@ -73,19 +72,16 @@ def load_data(
     ----------
     files
         One record each.
-    inputs, outputs, dt, time_column
+    inputs, outputs
         As for `sparsid.read`.
     test_fraction
         Last part of each record that is held back; None is the default of 0.25.
+    **table
+        Time, dt, separator and decimal, as for `sparsid.read`.
     """
     if not files:
-        if (
-            inputs
-            or outputs
-            or dt is not None
-            or time_column
-            or test_fraction is not None
-        ):
+        given = (inputs, outputs, test_fraction, *table.values())
+        if any(value is not None for value in given):
             raise InputError(
                 "columns, sampling time or a test fraction were given but no file: "
                 "name the files, or leave these options out to identify the benchmark"
@@ -96,10 +92,7 @@ def load_data(
         raise InputError(
             f"--test-fraction {fraction:g}: give a share from 0 (no test) to below 1"
         )
-    records = [
-        read(path, inputs or None, outputs or None, time=time_column, dt=dt)
-        for path in files
-    ]
+    records = [read(path, inputs, outputs, **table) for path in files]
     check_compatible(records)
     title = ", ".join(record.name for record in records)
     source = ", ".join(str(path) for path in files)

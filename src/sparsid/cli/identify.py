@@ -46,10 +46,9 @@ class Request:
     """What the user asked for; see the options of the command."""
 
     files: list[Path]
-    inputs: list[str]
-    outputs: list[str]
-    dt: float | None
-    time_column: str | None
+    inputs: list[str] | None
+    outputs: list[str] | None
+    table: dict[str, Any]
     test_fraction: float | None
     out: Path
     overwrite: bool
@@ -66,9 +65,8 @@ def identify(request: Request) -> int:
             request.files,
             request.inputs,
             request.outputs,
-            dt=request.dt,
-            time_column=request.time_column,
             test_fraction=request.test_fraction,
+            **request.table,
         )
         model = NARX(**request.settings)
         check_test(data, model.get_params(deep=False))

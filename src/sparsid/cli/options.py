@@ -32,12 +32,23 @@ Inputs = Annotated[
 Outputs = Annotated[
     list[str] | None, _option(DATA, "Output column (repeat for several).", "--output")
 ]
+NoInput = Annotated[
+    bool, _option(DATA, "A series without inputs: outputs alone.", "--no-input")
+]
 Dt = Annotated[
     float | None,
-    _option(DATA, "Sampling time in seconds, in place of a time column."),
+    _option(DATA, "Sampling time in seconds; a time column still tells the gaps."),
 ]
 TimeColumn = Annotated[
-    str | None, _option(DATA, "Column with the time. By default time, t or timestamp.")
+    str | None,
+    _option(DATA, "Column with the time. By default time, t or timestamp."),
+]
+Separator = Annotated[
+    str | None,
+    _option(DATA, "Between the columns of a text file, as in ';' or '\\t'."),
+]
+Decimal = Annotated[
+    str | None, _option(DATA, "Decimal sign of a text file, a point or a comma.")
 ]
 TestFraction = Annotated[
     float | None,
@@ -77,12 +88,29 @@ Algorithm = Annotated[str, _option(FIT, "guarded or paper.")]
 Curvature = Annotated[
     str, _option(FIT, "gauss-newton, layer-gauss-newton or layer-hessian.")
 ]
+Form = Annotated[
+    str, _option(FIT, "Form of the curvature: auto, primal, dual or gram.")
+]
 NoiseStd = Annotated[
     list[float] | None,
     _option(FIT, "Fix the noise, in the outputs' units (repeat for each output)."),
 ]
+Prune = Annotated[
+    bool, _option(FIT, "Remove neurons and regressors.", "--prune/--no-prune")
+]
+KappaUpsilon = Annotated[
+    float | None, _option(FIT, "Prior variance below which a group goes.")
+]
+KappaW = Annotated[float | None, _option(FIT, "Weight below which a group goes.")]
 MaxCycles = Annotated[int, _option(FIT, "Most cycles of a fit.")]
+Tolerance = Annotated[
+    float | None, _option(FIT, "Fall of the cost per cycle that ends the fit.")
+]
 Starts = Annotated[int, _option(FIT, "Random starts; the best evidence wins.")]
+Workers = Annotated[
+    int | None, _option(FIT, "Starts at once. By default one for every core.")
+]
+MemoryLimit = Annotated[float, _option(FIT, "Gigabytes that the curvature may take.")]
 Seed = Annotated[int, _option(FIT, "Makes results repeatable.")]
 
 OutFolder = Annotated[

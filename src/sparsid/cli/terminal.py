@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from sparsid.errors import InputError
+from sparsid.errors import DatasetUnavailable, InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,11 +27,7 @@ class Commands(TyperGroup):
         """Run a command; errors that are no fault of the program get no traceback."""
         try:
             return super().invoke(ctx)
-        except (InputError, OSError, RuntimeError) as error:
-            # The class of a missing dataset lives in a module that is slow to load.
-            missing = type(error).__name__ == "DatasetUnavailable"
-            if isinstance(error, RuntimeError) and not missing:
-                raise
+        except (InputError, OSError, DatasetUnavailable) as error:
             print(f"sparsid: {_one_line(error)}", file=sys.stderr)
             raise typer.Exit(REFUSED) from None
 

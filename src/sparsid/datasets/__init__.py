@@ -6,8 +6,8 @@ import logging
 from sparsid.datasets import cascaded_tanks as cascaded_tanks
 from sparsid.datasets import simulated_tanks as simulated_tanks
 from sparsid.datasets.benchmark import Benchmark as Benchmark
-from sparsid.datasets.benchmark import DatasetUnavailable as DatasetUnavailable
 from sparsid.datasets.benchmark import Score as Score
+from sparsid.errors import DatasetUnavailable as DatasetUnavailable
 from sparsid.errors import InputError
 
 NAMES = ("cascaded-tanks", "simulated-tanks")

@@ -15,10 +15,6 @@ ProtocolName = Literal["A", "B", "C", "one-step"]
 STARTING_SAMPLES = 50
 
 
-class DatasetUnavailable(RuntimeError):  # noqa: N818 (a state, not a fault)
-    """A dataset that is neither on this computer nor to be downloaded now."""
-
-
 @runtime_checkable
 class FinishedModel(Protocol):
     """What a model must offer to be scored.

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsid.datasets.benchmark import Benchmark, DatasetUnavailable
-from sparsid.errors import FileFormatError, InputError
+from sparsid.caching import cache_folder
+from sparsid.datasets.benchmark import Benchmark
+from sparsid.errors import DatasetUnavailable, FileFormatError, InputError
 from sparsid.records import Record
 
 URL = (
@@ -46,7 +47,8 @@ def load(*, offline: bool = False) -> Benchmark:
     """Return the benchmark from a local folder, the cache, or the archive.
 
     The folder is the one named by the environment variable SPARSID_DATA, or
-    `cascaded_tanks` in it. Every file is verified by its hash each time.
+    `cascaded_tanks` in it; SPARSID_CACHE names another folder for the cache. Every
+    file is verified by its hash each time.
 
     Parameters
     ----------
@@ -97,14 +99,8 @@ def _verified(path: Path) -> bytes:
     return content
 
 
-def _cache_folder() -> Path:
-    import pooch
-
-    return Path(pooch.os_cache("sparsid"))
-
-
 def _from_cache(tried: list[str]) -> bytes | None:
-    path = _cache_folder() / ARCHIVE
+    path = cache_folder() / ARCHIVE
     if not path.is_file():
         tried.append(f"cache: no {path}")
         return None
@@ -124,7 +120,7 @@ def _downloaded(tried: list[str]) -> bytes | None:
                 URL,
                 known_hash=f"sha256:{SHA256[ARCHIVE]}",
                 fname=ARCHIVE,
-                path=_cache_folder(),
+                path=cache_folder(),
                 downloader=_fetch,
             )
         # pooch reports a wrong hash as ValueError; all network trouble is OSError.
@@ -176,7 +172,7 @@ def _unpacked(archive: bytes) -> tuple[str, bytes]:
                         return file, data
     raise FileFormatError(
         f"{ARCHIVE} holds no {' or '.join(FILES)} with the expected sha256: delete it "
-        f"from {_cache_folder()} and load again."
+        f"from {cache_folder()} and load again."
     )
 
 
