@@ -1,5 +1,6 @@
 """Runtime shape checks for the numeric modules, and 64-bit arithmetic on request."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ install_import_hook(
 
 # Compilation dominates the suite: workers and later runs share compiled programs.
 _CACHE = Path(__file__).parents[1] / ".pytest_cache" / "jax"
+os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_CACHE)
 jax.config.update("jax_compilation_cache_dir", str(_CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 

@@ -505,6 +505,9 @@ def test_posterior_covariance_against_the_naive_formula(monkeypatch) -> None:
     found = laplace(linearised, prior)
     np.testing.assert_allclose(found.covariance, C, atol=1e-10)
     np.testing.assert_allclose(found.std, np.sqrt(np.diag(C)), rtol=1e-8)
+    monkeypatch.setattr(posterior, "LARGEST_PIECE", 7.0 * len(C) * 2)
+    in_pieces = laplace(linearised, prior)
+    np.testing.assert_allclose(in_pieces.covariance, C, atol=1e-10)
     _, factors = network.factors(params, data.z)
     variance = found.predictive_variance(factors)
     expected = np.einsum("toi,ij,toj->to", J, C, J)
@@ -516,6 +519,11 @@ def test_posterior_covariance_against_the_naive_formula(monkeypatch) -> None:
     wide = laplace(linearised, prior)
     assert wide.covariance is None
     np.testing.assert_allclose(wide.std, found.std, rtol=1e-7)
+    few = linearise_one_step(network, params, noise, Regression(*(a[:5] for a in data)))
+    naive = np.linalg.inv(np.diag(1 / v) + X[:10].T @ X[:10])
+    np.testing.assert_allclose(
+        laplace(few, prior).std, np.sqrt(np.diag(naive)), rtol=1e-7
+    )
 
 
 def test_one_step_bands_hold_what_they_promise(mimo) -> None:

@@ -333,3 +333,11 @@ def test_tables_lost_sampling_time_and_units_on_the_way_back() -> None:
     other = Record([1] * 9, [1] * 9, 0.25).to_frames()[1]
     with pytest.raises(InputError, match=r"dt 0.25 s and 0.5 s"):
         records_from_frames(record.to_frames()[0], other)
+
+
+def test_units_are_compared_with_the_first_record_that_has_one() -> None:
+    u, y = np.arange(5.0), np.arange(5.0)
+    records = [Record(u, y, output_units=[unit]) for unit in ("", "V", "mV")]
+    check_compatible(records[:2])
+    with pytest.raises(InputError, match="Record 3 has 'y' in mV but record 2 in V"):
+        check_compatible(records)

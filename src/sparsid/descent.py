@@ -99,7 +99,7 @@ class Descent:
 
     @property
     def full(self) -> bool:
-        """Whether evaluations differentiate the log-determinant."""
+        """Whether evaluations count and differentiate the log-determinant."""
         return self.rule.volume > 0.0
 
     def metric(self, prior: Prior) -> Prior:

@@ -54,9 +54,9 @@ class Weights(NamedTuple):
 class Evaluation(NamedTuple):
     """The cost at a state, and what a step or an update from there needs.
 
-    ``gradient`` is half the cost's gradient in whitened weights; ``gamma`` and
-    ``gamma_outputs`` (effective weights per group and per output) and the gradient's
-    evidence part are there if the evaluation was full.
+    ``gradient`` is half the cost's gradient in whitened weights; ``log_det``, ``gamma``
+    and ``gamma_outputs`` (effective weights per group and per output) and the
+    gradient's evidence part are there if the evaluation was full.
     """
 
     cost: Array
@@ -88,8 +88,8 @@ def evaluate(
         The prior whose deviations whiten the weights: the state's own, or one with
         smaller variances, which bounds the penalty from above.
     full
-        Also differentiate the log-determinant: effective weights for the updates, and
-        its gradient added to the gradient of the fit.
+        Count the log-determinant and differentiate it: effective weights for the
+        updates, and its gradient added to the gradient of the fit.
     """
     curvature = problem.curvature
     linearise = hessian_one_step if curvature.exact else linearise_one_step

@@ -6,7 +6,6 @@ import logging
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -68,7 +67,7 @@ def fit_records(
     with jax.enable_x64(True):
         found = identify_many(
             network,
-            jax.tree.map(jnp.asarray, rows),
+            rows,
             settings,
             seed=seed,
             starts=starts,

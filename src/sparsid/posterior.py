@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -38,15 +38,13 @@ class Posterior:
 
     def predictive_variance(self, factors: Factors) -> Array:
         """Return the variance of the outputs that the weights' uncertainty causes."""
-        n_y, rows = factors.right[0].shape[1], len(factors.left[0])
+        n_y = factors.right[0].shape[1]
         ones = tuple(
             np.ones((left.shape[1], right.shape[2]))
             for left, right in zip(*factors, strict=True)
         )
-        step = max(1, int(LARGEST_PIECE / max(len(self.std) * n_y, 1)))
         pieces = [np.zeros((0, n_y))]
-        for first in range(0, rows, step):
-            piece = jax.tree.map(lambda a, k=first: a[k : k + step], factors)
+        for piece in _pieces(factors, len(self.std)):
             J = np.asarray(dense(piece, ones))
             if self.covariance is None:
                 variance = (J**2) @ self.std**2
@@ -67,23 +65,40 @@ class Posterior:
         return jax.vmap(lambda d: unflatten(d, like))(draws)
 
 
-@partial(jax.jit, static_argnames="full")
-def _covariance(derivative: Factors, prior: Prior, full: bool) -> Array:
-    scale = scales(prior)
-    s = flatten(scale)
-    X = dense(derivative, scale)
-    if full:
-        M = X.T @ X + jnp.eye(X.shape[1])
-        return s[:, None] * jnp.linalg.inv(M) * s
-    K = X @ X.T + jnp.eye(len(X))
-    return s**2 * (1.0 - (X * jnp.linalg.solve(K, X)).sum(0))
-
-
 def laplace(linearised: Linearised, prior: Prior) -> Posterior:
     """Return the posterior at the fitted weights."""
-    weights = sum(p.rows.size * p.columns.size for p in prior)
-    if weights <= LARGEST_COVARIANCE:
-        C = np.asarray(_covariance(linearised.derivative, prior, full=True))
-        return Posterior(np.sqrt(np.maximum(np.diagonal(C), 0.0)), C)
-    variance = np.asarray(_covariance(linearised.derivative, prior, full=False))
-    return Posterior(np.sqrt(np.maximum(variance, 0.0)), None)
+    derivative, scale = linearised.derivative, scales(prior)
+    s = np.asarray(flatten(scale))
+    rows = len(derivative.left[0]) * derivative.right[0].shape[1]
+    if len(s) > max(LARGEST_COVARIANCE, rows):
+        shrinkage = np.asarray(_shrinkage(derivative, scale))
+        return Posterior(s * np.sqrt(np.maximum(1.0 - shrinkage, 0.0)), None)
+    M = np.eye(len(s))
+    for piece in _pieces(derivative, len(s)):
+        M += np.asarray(_products(piece, scale))
+    C = s[:, None] * np.linalg.inv(M) * s
+    std = np.sqrt(np.maximum(np.diagonal(C), 0.0))
+    return Posterior(std, C if len(s) <= LARGEST_COVARIANCE else None)
+
+
+@jax.jit
+def _products(derivative: Factors, scale: Params) -> Array:
+    """Return ``X'X`` of some rows."""
+    X = dense(derivative, scale)
+    return X.T @ X
+
+
+@jax.jit
+def _shrinkage(derivative: Factors, scale: Params) -> Array:
+    """Return the diagonal of ``X' (I + X X')^-1 X``."""
+    X = dense(derivative, scale)
+    K = X @ X.T + jnp.eye(len(X))
+    return (X * jnp.linalg.solve(K, X)).sum(0)
+
+
+def _pieces(factors: Factors, weights: int) -> Iterator[Factors]:
+    """Yield some rows at a time, so that a dense derivative of them is not large."""
+    rows, outputs = len(factors.left[0]), factors.right[0].shape[1]
+    step = max(1, int(LARGEST_PIECE / max(weights * outputs, 1)))
+    for first in range(0, rows, step):
+        yield jax.tree.map(lambda a, k=first: a[k : k + step], factors)

@@ -215,6 +215,10 @@ def check_compatible(records: Record | Iterable[Record]) -> None:
     A channel without a unit goes with any.
     """
     first, *others = listed(records)
+    units = {
+        what: [(unit, 1) for unit in getattr(first, f"{what}_units")]
+        for what in ("input", "output")
+    }
     for number, other in enumerate(others, 2):
         for what in ("input_names", "output_names"):
             if getattr(first, what) != getattr(other, what):
@@ -223,14 +227,16 @@ def check_compatible(records: Record | Iterable[Record]) -> None:
                     f"record 1 has {list(getattr(first, what))}: all records of one "
                     "fit need the same channels in the same order."
                 )
-        for what in ("input", "output"):
+        for what, known in units.items():
             names = getattr(first, f"{what}_names")
-            pairs = (getattr(r, f"{what}_units") for r in (first, other))
-            for name, unit, other_unit in zip(names, *pairs, strict=True):
-                if unit and other_unit and unit != other_unit:
+            for k, unit in enumerate(getattr(other, f"{what}_units")):
+                before, where = known[k]
+                if not before:
+                    known[k] = (unit, number)
+                elif unit not in ("", before):
                     raise InputError(
-                        f"Record {number} has {name!r} in {other_unit} but record 1 in "
-                        f"{unit}: convert one of them."
+                        f"Record {number} has {names[k]!r} in {unit} but record "
+                        f"{where} in {before}: convert one of them."
                     )
         if not math.isclose(first.dt, other.dt, rel_tol=DT_TOLERANCE):
             raise InputError(

@@ -1,14 +1,8 @@
-"""Many random starts of one identification, spread over the cores.
-
-Starts run in threads and share every compilation. On two cores this is no faster than
-one after the other yet (`benchmarks/starts.py`): they contend inside the runtime.
-"""
+"""Many random starts of one identification, spread over the cores."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -18,6 +12,7 @@ from sparsid.history import Progress, Report
 from sparsid.identification import Found, identify
 from sparsid.models.network import Network
 from sparsid.objectives import Regression
+from sparsid.processes import Worker, cores
 from sparsid.settings import Settings
 
 
@@ -33,42 +28,68 @@ def identify_many(
 ) -> list[Found]:
     """Return the results of all starts, in the order of their seeds.
 
-    Start ``k`` depends on ``(seed, k)`` alone, not on how many run at once. When the
-    caller stops, starts that have not begun are left out.
+    One start runs here. Several run in worker processes of one core each, however many
+    there are of these: start ``k`` depends on ``(seed, k)`` alone, not on how many run
+    at once. When the caller stops, starts that have not begun are left out.
     """
+    if starts == 1:
+        return [identify_start(network, data, settings, seed, 0, report=report)]
     stopped = threading.Event()
     lock = threading.Lock()
+    left = iter(range(starts))
+    found: dict[int, Found] = {}
 
-    def watch(start: int) -> Callable[[Progress], bool]:
+    def next_start() -> int | None:
+        with lock:
+            start = next(left, None)
+        # The first is run even then: there has to be a result.
+        return None if stopped.is_set() and start else start
+
+    def run_some() -> None:
+        """Have one worker do start after start."""
+
         def told(progress: Progress) -> bool:
             with lock:
-                progress = replace(progress, start=start, starts=starts)
-                if report is not None and report(progress):
+                if report is not None and report(replace(progress, starts=starts)):
                     stopped.set()
             return stopped.is_set()
 
-        return told
-
-    def run(start: int) -> Found | None:
-        if stopped.is_set() and start > 0:
-            return None
         try:
-            # The switch to 64 bit is per thread.
-            with jax.enable_x64(True):
-                key = jax.random.fold_in(jax.random.key(seed), start)
-                return identify(network, data, settings, key=key, report=watch(start))
+            with Worker() as worker:
+                while (start := next_start()) is not None:
+                    args = (network, data, settings, seed, start)
+                    found[start] = worker.call(identify_start, *args, report=told)
         except BaseException:
             stopped.set()
             raise
 
-    threads = min(starts, workers or os.cpu_count() or 1)
-    if threads == 1:
-        found = [run(k) for k in range(starts)]
-    else:
-        with ThreadPoolExecutor(threads) as pool:
-            try:
-                found = list(pool.map(run, range(starts)))
-            except BaseException:  # an interrupt too: end the others, then pass it on
-                stopped.set()
-                raise
-    return [f for f in found if f is not None]
+    count = min(starts, workers or cores())
+    with ThreadPoolExecutor(count) as pool:
+        lanes = [pool.submit(run_some) for _ in range(count)]
+        try:
+            for lane in lanes:
+                lane.result()
+        except BaseException:  # an interrupt too: end the others, then pass it on
+            stopped.set()
+            raise
+    return [found[start] for start in sorted(found)]
+
+
+def identify_start(
+    network: Network,
+    data: Regression,
+    settings: Settings,
+    seed: int,
+    start: int,
+    *,
+    report: Report | None = None,
+) -> Found:
+    """Return the result of one start, in this process."""
+
+    def told(progress: Progress) -> bool | None:
+        return None if report is None else report(replace(progress, start=start))
+
+    # The switch to 64 bit is per thread.
+    with jax.enable_x64(True):
+        key = jax.random.fold_in(jax.random.key(seed), start)
+        return identify(network, data, settings, key=key, report=told)

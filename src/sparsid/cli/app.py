@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sparsid.caching import cache_folder
+from sparsid.caching import keep_compiled_programs
 from sparsid.cli import options as o
 from sparsid.cli.reproduce import studies
 from sparsid.cli.terminal import Commands
@@ -59,17 +58,6 @@ def main() -> None:
     """Run the command line."""
     keep_compiled_programs()
     app()
-
-
-def keep_compiled_programs() -> None:
-    """Let JAX keep what it compiles between runs, in the user's cache folder.
-
-    SPARSID_CACHE names another folder; JAX's own variables have precedence. To be
-    called before JAX is imported.
-    """
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder() / "compiled"))
-    # JAX would only keep what took a second; we have many small programs.
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 
 
 def _show_version(asked: bool) -> None:

@@ -6,7 +6,6 @@ Nothing heavy is imported before a command runs.
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import sys
 import time
@@ -19,6 +18,7 @@ import typer
 
 from sparsid.cli.terminal import STOPPED, notes, results_console, side_console
 from sparsid.errors import InputError
+from sparsid.processes import cores
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -161,7 +161,7 @@ def prediction(
         fits = study.fit_specs(shared, names, shares, count, chosen)
         run("fitting", fits)
 
-    request = Request(count, workers or _cores(), quick, dataset, out, report, quiet)
+    request = Request(count, workers or cores(), quick, dataset, out, report, quiet)
     raise typer.Exit(reproduce(study, request, work))
 
 
@@ -186,7 +186,7 @@ def simulation(
     def work(store: Store, run: Run) -> None:
         run("fitting", study.specs(store.study.settings, names, count))
 
-    request = Request(count, workers or _cores(), quick, dataset, out, report, quiet)
+    request = Request(count, workers or cores(), quick, dataset, out, report, quiet)
     raise typer.Exit(reproduce(study, request, work))
 
 
@@ -377,12 +377,6 @@ def _numbers(text: str) -> list[float]:
             f"--ratios {text!r}: give numbers with commas, as in 0.05,0.5,1"
         )
     return found
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _command() -> str:

@@ -46,7 +46,7 @@ class Curvature:
         return self.name == "layer-hessian"
 
     def factorise(self, derivative: Factors, prior: Prior, full: bool) -> Factorised:
-        """Return log-determinant, system and, if full, cotangent and gamma."""
+        """Return the system and, if full, log-determinant, cotangent and gamma."""
         done = [
             _FORMS[form][0](_pick(derivative, part), _of(prior, part), full)
             for part, form in zip(self.parts, self.forms, strict=True)

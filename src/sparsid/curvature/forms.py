@@ -25,8 +25,7 @@ SMALLEST_HALF = 64
 class Factorised(NamedTuple):
     """What a form hands back.
 
-    ``gamma`` and ``cotangent`` are None when only ``log_det`` and ``system`` were
-    asked for.
+    When only the ``system`` was asked for, ``log_det`` is zero and the others None.
     """
 
     log_det: Array
@@ -104,9 +103,9 @@ def primal_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorise
     scale = scales(prior)
     X = dense(derivative, scale)
     B = X.T @ X
-    L = jnp.linalg.cholesky(_plus_identity(B, 1.0))
     if not full:
-        return Factorised(_log_det(L), B, None, None)
+        return Factorised(jnp.zeros(()), B, None, None)
+    L = jnp.linalg.cholesky(_plus_identity(B, 1.0))
     M_inv = _inverse(L)
     cotangent = _to_factors(X @ M_inv, derivative, scale)
     gamma = _element_gamma(1.0 - jnp.diagonal(M_inv), scale)
@@ -129,9 +128,9 @@ def dual_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:
     scale = scales(prior)
     X = dense(derivative, scale)
     K = X @ X.T
-    L = jnp.linalg.cholesky(_plus_identity(K, 1.0))
     if not full:
-        return Factorised(_log_det(L), K, None, None)
+        return Factorised(jnp.zeros(()), K, None, None)
+    L = jnp.linalg.cholesky(_plus_identity(K, 1.0))
     T = cho_solve((L, True), X)
     return Factorised(
         _log_det(L),
@@ -242,9 +241,9 @@ def gram_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:
     """
     grams = [_Gram.of(*block) for block in zip(*derivative, prior, strict=True)]
     K = _row_major(sum((g.product() for g in grams), start=jnp.zeros(())))
-    L = jnp.linalg.cholesky(_plus_identity(K, 1.0))
     if not full:
-        return Factorised(_log_det(L), K, None, None)
+        return Factorised(jnp.zeros(()), K, None, None)
+    L = jnp.linalg.cholesky(_plus_identity(K, 1.0))
     Q = _row_major(_inverse_by_halves(L))
     lefts, rights, gamma = [], [], []
     for gram, left, right in zip(grams, *derivative, strict=True):
@@ -302,10 +301,10 @@ def hessian_factorise(derivative: Factors, prior: Prior, full: bool) -> Factoris
     B, pullback = jax.vjp(whitened, left, hessians)
     values, vectors = jnp.linalg.eigh((B + B.T) / 2.0)
     positive = jnp.maximum(values, 0.0)
-    log_det = jnp.log1p(positive).sum()
     system = (positive, vectors)
     if not full:
-        return Factorised(log_det, system, None, None)
+        return Factorised(jnp.zeros(()), system, None, None)
+    log_det = jnp.log1p(positive).sum()
     curved = jnp.where(values > 0, 1.0, 0.0) / (1.0 + positive)
     cot_left, cot_right = pullback((vectors * curved) @ vectors.T / 2.0)
     gamma = ((vectors**2) * (positive / (1.0 + positive))).sum(1)

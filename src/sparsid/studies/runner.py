@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import time
 from collections import Counter, defaultdict, deque
@@ -14,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from sparsid.errors import InputError
+from sparsid.processes import settle_on_one_core
 from sparsid.studies.store import Result, Spec, Store, canonical, engine_fingerprint
 
 Answer = tuple[Spec, Result, float]
@@ -26,8 +26,6 @@ MOST_TRIES = 3
 MOST_FALSE_STARTS = 3
 # Seconds for a dying process to end by itself.
 GRACE = 5.0
-# Read by jaxlib and by the linear algebra libraries when they are loaded.
-ONE_CORE = {"NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(frozen=True)
@@ -297,7 +295,7 @@ def _ctrl_c_held_back() -> Iterator[None]:
 def _serve(pipe: Connection) -> None:
     """Say which engine this is, then answer batches until the caller is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.update(ONE_CORE)
+    settle_on_one_core()
     # Loads the numerical libraries: one core must be settled before.
     from sparsid.studies import trials
 
