@@ -14,22 +14,16 @@ from pathlib import Path
 import numpy as np
 
 import sparsid
+from sparsid.baselines import Arx
+from sparsid.models.narx import Lags
+from sparsid.scaling import Scaling
 
 
 def linear_arx(benchmark: sparsid.datasets.Benchmark, lags: int) -> float:
     """Test error of the linear model of the same regressors by least squares."""
-
-    def rows(record: sparsid.Record) -> tuple[np.ndarray, np.ndarray]:
-        u, y, t = record.u[:, 0], record.y[:, 0], np.arange(lags, len(record))
-        columns = [u[t - k] for k in range(lags + 1)] + [
-            y[t - k] for k in range(1, lags + 1)
-        ]
-        return np.stack([*columns, np.ones(len(t))], axis=1), y[t]
-
-    z, y = rows(benchmark.estimation)
-    theta = np.linalg.lstsq(z, y, rcond=None)[0]
-    z, y = rows(benchmark.reveal_test())
-    return float(np.sqrt(np.mean((y - z @ theta) ** 2)))
+    record, test = benchmark.estimation, benchmark.reveal_test()
+    model = Arx.fit([record], Lags(1, 1, lags, lags), Scaling.of([record]))
+    return float(np.sqrt(np.nanmean((test.y - model.predict(test)) ** 2)))
 
 
 def main() -> None:

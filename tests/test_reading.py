@@ -389,3 +389,14 @@ def test_a_faulty_clock_is_ignored_only_if_dt_is_given(tmp_path, caplog) -> None
     assert "time is ignored, as dt was given" in caplog.text
     with pytest.raises(InputError, match="does not increase"):
         read_csv(path, dt=1.0, time="time")
+
+
+def test_a_given_dt_that_contradicts_the_time_column(write, caplog) -> None:
+    path = write("t,u,y\n0,1,2\n2,2,3\n4,3,4\n8,4,5\n")
+    assert read_csv(path, dt=2.0001, time="t").dt == 2.0001
+    with pytest.raises(InputError, match="given as 5 s but 't' has steps of 2 s"):
+        read_csv(path, dt=5.0, time="t")
+    assert "dt counts" not in caplog.text
+    record = read_csv(path, dt=5.0)
+    assert (record.dt, len(record)) == (5.0, 5)
+    assert "has steps of 2: dt counts" in caplog.text

@@ -2,6 +2,7 @@
 
 import csv
 import logging
+import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,9 @@ from sparsid.text_tables import Table, parse_text, read_text
 TEXT_SUFFIXES = (".csv", ".txt", ".tsv")
 INPUT_PATTERN = re.compile(r"(u\d*|inputs?\d*|uEst)", re.IGNORECASE)
 OUTPUT_PATTERN = re.compile(r"(y\d*|outputs?\d*|yEst)", re.IGNORECASE)
+
+# A given sampling time may differ from the clock's by this share: rounding.
+CLOCK_TOLERANCE = 1e-3
 
 Choice = str | Sequence[str] | None
 logger = logging.getLogger(__name__)
@@ -271,7 +275,7 @@ def _record(
             seconds = seconds_of(table, clock, units.get(clock, ""))
             rows, told = sample_rows(table, clock, seconds, default_dt)
             u, y = (spread(table, side, rows) for side in (u, y))
-            dt = told if dt is None else dt
+            dt = told if dt is None else _agreed(table, dt, told, clock, time)
         except InputError as error:
             # A clock that nobody asked for may be at fault if dt is given.
             if dt is None or time is not None:
@@ -294,6 +298,25 @@ def _record(
         output_units=y_units,
         name=table.path.stem,
     )
+
+
+def _agreed(
+    table: Table, dt: float, told: float, clock: str, time: str | None
+) -> float:
+    """Return the given sampling time; refuse one that a clock asked for contradicts.
+
+    A clock that nobody asked for may count samples or milliseconds: it shows the gaps.
+    """
+    if math.isclose(dt, told, rel_tol=CLOCK_TOLERANCE):
+        return dt
+    found = f"{table.path}: dt is given as {dt:g} s but {clock!r} has steps of {told:g}"
+    if time is not None:
+        raise InputError(
+            f"{found} s: leave dt out, or leave the time column out if it does not "
+            "count seconds."
+        )
+    logger.warning("%s: dt counts.", found)
+    return dt
 
 
 def _side(

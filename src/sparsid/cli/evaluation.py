@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.cli.baselines import Arx, persistence
+from sparsid.baselines import Arx, persistence
 from sparsid.datasets import Benchmark
 from sparsid.errors import InputError
 from sparsid.estimators import NARX

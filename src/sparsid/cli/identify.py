@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sparsid.cli.baselines import Arx
+from sparsid.baselines import Arx
 from sparsid.cli.data import Data, check_test, data_lines, load_data
 from sparsid.cli.evaluation import Part, forecast_part, protocol_scores, scores
 from sparsid.cli.progress import FitProgress, Interrupt
