@@ -25,7 +25,7 @@ from sparsid.evidence import Problem, State, Weights, evaluate, step
 from sparsid.fitting import regression
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network
-from sparsid.objectives import Regression
+from sparsid.objectives import OneStep, Regression
 from sparsid.priors import start_prior
 from sparsid.scaling import Scaling
 
@@ -49,7 +49,8 @@ def measure(
     """Return median seconds of one evaluation and step, and their results."""
     kinds = (KIND,) * len(network.blocks)
     problem = Problem(
-        network, choose("gauss-newton", form, network, kinds, data.y.size, 1e11)
+        OneStep(network),
+        choose("gauss-newton", form, network, kinds, data.y.size, 1e11),
     )
     state = State(
         network.init(key=jax.random.key(0)),

@@ -23,7 +23,7 @@ from sparsid.fitted import DIVERGED
 from sparsid.fitting import regression, usable_segments
 from sparsid.models.narx import Lags, regression_rows
 from sparsid.models.network import Network
-from sparsid.objectives import Regression, linearise_one_step
+from sparsid.objectives import OneStep, Regression
 from sparsid.posterior import Posterior, laplace
 from sparsid.priors import BlockPrior
 from sparsid.records import Record
@@ -501,7 +501,7 @@ def test_posterior_covariance_against_the_naive_formula(monkeypatch) -> None:
     X = (J / np.sqrt(noise)[:, None]).reshape(40, -1)
     v = np.concatenate([p.variances().ravel() for p in prior])
     C = np.linalg.inv(np.diag(1 / v) + X.T @ X)
-    linearised = linearise_one_step(network, params, noise, data)
+    linearised = OneStep(network).linearise(params, noise, data)
     found = laplace(linearised, prior)
     np.testing.assert_allclose(found.covariance, C, atol=1e-10)
     np.testing.assert_allclose(found.std, np.sqrt(np.diag(C)), rtol=1e-8)
@@ -519,7 +519,7 @@ def test_posterior_covariance_against_the_naive_formula(monkeypatch) -> None:
     wide = laplace(linearised, prior)
     assert wide.covariance is None
     np.testing.assert_allclose(wide.std, found.std, rtol=1e-7)
-    few = linearise_one_step(network, params, noise, Regression(*(a[:5] for a in data)))
+    few = OneStep(network).linearise(params, noise, Regression(*(a[:5] for a in data)))
     naive = np.linalg.inv(np.diag(1 / v) + X[:10].T @ X[:10])
     np.testing.assert_allclose(
         laplace(few, prior).std, np.sqrt(np.diag(naive)), rtol=1e-7

@@ -10,7 +10,7 @@ from sparsid import evidence
 from sparsid.curvature import choose
 from sparsid.evidence import Problem, State, Weights, log_evidence
 from sparsid.models.network import Network
-from sparsid.objectives import Regression
+from sparsid.objectives import OneStep, Regression
 from sparsid.priors import BlockPrior, start_prior
 from sparsid.rules import SparseBayes
 
@@ -48,7 +48,7 @@ def setting(network, kind, form="auto", name="gauss-newton", seed=0):
     state = State(params, random_prior(network, kind, rng), noise)
     kinds = (kind,) * len(network.blocks)
     curvature = choose(name, form, network, kinds, data.y.size)
-    return Problem(network, curvature), state, data
+    return Problem(OneStep(network), curvature), state, data
 
 
 def evaluate(problem, state, data, weights, full=True):
@@ -66,7 +66,9 @@ def flat(blocks):
 
 def whitened_jacobian(problem, state, data):
     """X = J V^1/2 / sigma, by autodiff, one row for each sample and output."""
-    J = jax.jit(jax.jacrev(lambda p: problem.network.apply(p, data.z)))(state.params)
+    J = jax.jit(jax.jacrev(lambda p: problem.objective.network.apply(p, data.z)))(
+        state.params
+    )
     columns = [
         np.asarray(j * jnp.sqrt(p.variances())).reshape(SAMPLES, -1, p.variances().size)
         for j, p in zip(J, state.prior, strict=True)
@@ -102,7 +104,7 @@ def test_cost_is_minus_two_log_evidence_for_linear_models() -> None:
 
 def naive_cost(problem, state, data, penalty, volume):
     """The full cost as a function of whitened weights, all by autodiff."""
-    network, noise = problem.network, state.noise
+    network, noise = problem.objective.network, state.noise
     deviations = [jnp.sqrt(p.variances()) for p in state.prior]
 
     def outputs(params):
@@ -232,7 +234,7 @@ def test_removed_weights_do_not_move_and_do_not_count() -> None:
     assert (np.asarray(moved)[1] == 0).all()
     rows = np.array([0, 2, 3, 4])
     small = Problem(
-        Network((3, 2)),
+        OneStep(Network((3, 2))),
         choose("gauss-newton", "auto", Network((3, 2)), ("row+column",), 2 * SAMPLES),
     )
     less = State((w[rows],), (p.take(rows, np.arange(2)),), state.noise)

@@ -20,7 +20,7 @@ from sparsid.evidence import (
     step,
 )
 from sparsid.models.network import Network
-from sparsid.objectives import Regression
+from sparsid.objectives import OneStep, Regression
 from sparsid.priors import Prior, product_bound
 from sparsid.rules import Rule
 
@@ -72,7 +72,7 @@ class Descent:
     @cached_property
     def problem(self) -> Problem:
         """Structure and form that programs are compiled for."""
-        return Problem(self.network, self._curvature())
+        return Problem(OneStep(self.network), self._curvature())
 
     @property
     def evaluated(self) -> bool:

@@ -21,9 +21,9 @@ import numpy as np
 
 from sparsid.arrays import Array
 from sparsid.curvature import Curvature
-from sparsid.curvature.forms import scales
-from sparsid.models.network import Factors, Network, Params
-from sparsid.objectives import Regression, hessian_one_step, linearise_one_step
+from sparsid.curvature.forms import Dense, Derivative, Factorised, scales
+from sparsid.models.network import Factors, Params
+from sparsid.objectives import Objective
 from sparsid.priors import Prior, Sums, energy, safe_divide
 from sparsid.rules import Rule
 
@@ -32,16 +32,16 @@ from sparsid.rules import Rule
 class Problem:
     """What a compiled program is specialised to: structure and form, no data."""
 
-    network: Network
+    objective: Objective
     curvature: Curvature
 
 
 class State(NamedTuple):
-    """Everything that is learnt: weights, prior variances, noise variance."""
+    """Everything that is learnt: weights, prior variances, noise."""
 
     params: Params
     prior: Prior
-    noise: Array
+    noise: Any
 
 
 class Weights(NamedTuple):
@@ -65,7 +65,7 @@ class Evaluation(NamedTuple):
     log_det: Array
     gradient: Params
     system: Any
-    derivative: Factors
+    derivative: Derivative
     gamma: tuple[Sums, ...] | None
     gamma_outputs: Array | None
 
@@ -75,7 +75,7 @@ def evaluate(
     problem: Problem,
     state: State,
     metric: Prior,
-    data: Regression,
+    data: Any,
     weights: Weights,
     offset: Array | float,
     full: bool,
@@ -92,25 +92,26 @@ def evaluate(
         updates, and its gradient added to the gradient of the fit.
     """
     curvature = problem.curvature
-    linearise = hessian_one_step if curvature.exact else linearise_one_step
-    linearised, pullback = jax.vjp(
-        lambda params: linearise(problem.network, params, state.noise, data),
-        state.params,
+
+    def linearise(params: Params) -> tuple[tuple[Array, Derivative], Array]:
+        found = problem.objective.linearise(params, state.noise, data, curvature.exact)
+        return (found.residual, found.derivative), found.volume
+
+    (residual, derivative), pullback, volume = jax.vjp(
+        linearise, state.params, has_aux=True
     )
-    residual, derivative = linearised
     factorised = curvature.factorise(derivative, metric, full)
     cotangent = factorised.cotangent or jax.tree.map(jnp.zeros_like, derivative)
     cotangent = jax.tree.map(lambda c: weights.volume * c, cotangent)
-    (slope,) = pullback(type(linearised)(residual, cotangent))
+    (slope,) = pullback((residual, cotangent))
 
-    rows = data.y.shape[0]
     squares = (residual**2).sum(0)
     total_energy = sum(
         (e.sum() for e in energy(state.prior, state.params)), jnp.zeros(())
     )
     cost = (
         squares.sum()
-        + rows * jnp.log(2 * jnp.pi * state.noise).sum()
+        + volume
         + weights.penalty * total_energy
         + weights.volume * factorised.log_det
         + offset
@@ -130,23 +131,21 @@ def evaluate(
         factorised.system,
         derivative,
         factorised.gamma,
-        _gamma_outputs(problem, derivative, factorised.cotangent, factorised.gamma),
+        _gamma_outputs(derivative, factorised, residual.shape[1], curvature.exact),
     )
 
 
 def _gamma_outputs(
-    problem: Problem,
-    derivative: Factors,
-    cotangent: Factors | None,
-    gamma: tuple[Sums, ...] | None,
+    derivative: Derivative, factorised: Factorised, outputs: int, exact: bool
 ) -> Array | None:
     """Return the effective weights that each output's samples pay for."""
+    cotangent, gamma = factorised.cotangent, factorised.gamma
     if cotangent is None or gamma is None:
         return None
-    outputs = problem.network.widths[-1]
-    if outputs == 1 or problem.curvature.exact:
+    if outputs == 1 or exact or isinstance(derivative, Dense):
         total = sum((g.rows.sum() for g in gamma), jnp.zeros(()))
         return jnp.full(outputs, total / outputs)
+    assert isinstance(cotangent, Factors)
     return sum(
         (
             (right * cot).sum((0, 2))

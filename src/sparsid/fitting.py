@@ -16,7 +16,7 @@ from sparsid.history import Report
 from sparsid.identification import Found
 from sparsid.models.narx import Lags, regression_rows
 from sparsid.models.network import Network
-from sparsid.objectives import Regression, linearise_one_step
+from sparsid.objectives import OneStep, Regression
 from sparsid.posterior import Posterior, laplace
 from sparsid.priors import Prior
 from sparsid.records import Record, check_compatible
@@ -218,7 +218,7 @@ def _posterior(
     """Return the Laplace posterior; without a prior there is none, and no spread."""
     if isinstance(rule, Flat):
         return Posterior(np.zeros(sum(p.size for p in params)), None)
-    linearised = linearise_one_step(network, params, noise, data)
+    linearised = OneStep(network).linearise(params, noise, data)
     return laplace(linearised, prior)
 
 

@@ -1,14 +1,46 @@
-"""Objectives: a model on data, as a whitened residual and its derivative."""
+"""Objectives: a model on data, as a whitened residual and its derivative.
+
+Everything the evidence needs of a model is here, so every model goes through the same
+engine: a network one step ahead, a network or a latent-state model in free run.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
 from sparsid.arrays import Array
+from sparsid.curvature.forms import Dense, Derivative, flatten, unflatten
 from sparsid.models.network import Factors, Network, Params
+from sparsid.noise import Noise, whiten
+
+
+class Linearised(NamedTuple):
+    """Whitened residual, derivative of the whitened outputs, and the noise's volume.
+
+    ``volume`` is the log-determinant of the noise covariance times ``2 pi``.
+    """
+
+    residual: Array
+    derivative: Derivative
+    volume: Array
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """A model on data."""
+
+    def linearise(
+        self, params: Params, noise: Any, data: Any, exact: bool
+    ) -> Linearised:
+        """Return residual and derivative; ``exact`` asks for layer Hessians."""
+
+
+# -- one step ahead ------------------------------------------------------------------
 
 
 class Regression(NamedTuple):
@@ -18,27 +50,127 @@ class Regression(NamedTuple):
     y: Float[Array, "time outputs"]
 
 
-class Linearised(NamedTuple):
-    """Whitened residual ``r / sigma`` and derivative of the outputs over ``sigma``."""
+@dataclass(frozen=True)
+class OneStep:
+    """The one-step prediction of a network; the noise is a variance per output."""
 
-    residual: Array
-    derivative: Factors
+    network: Network
+
+    def linearise(
+        self, params: Params, noise: Array, data: Regression, exact: bool = False
+    ) -> Linearised:
+        """Return residual and Jacobian factors, or exact layer-Hessian factors."""
+        volume = len(data.y) * jnp.log(2 * jnp.pi * noise).sum()
+        sigma = jnp.sqrt(noise)
+        if exact:
+            residual = data.y - self.network.apply(params, data.z)
+            factors = self.network.layer_hessians(
+                params, data.z, -residual / noise, 1.0 / noise
+            )
+            return Linearised(residual / sigma, factors, volume)
+        y, factors = self.network.factors(params, data.z)
+        right = tuple(d / sigma[:, None] for d in factors.right)
+        return Linearised((data.y - y) / sigma, Factors(factors.left, right), volume)
 
 
-def linearise_one_step(
-    network: Network, params: Params, noise: Array, data: Regression
-) -> Linearised:
-    """Return residual and Jacobian factors of the one-step prediction."""
-    y, factors = network.factors(params, data.z)
-    sigma = jnp.sqrt(noise)
-    right = tuple(d / sigma[:, None] for d in factors.right)
-    return Linearised((data.y - y) / sigma, Factors(factors.left, right))
+# -- free run ------------------------------------------------------------------------
 
 
-def hessian_one_step(
-    network: Network, params: Params, noise: Array, data: Regression
-) -> Linearised:
-    """Return residual and exact layer-Hessian factors of the one-step prediction."""
-    residual = data.y - network.apply(params, data.z)
-    factors = network.layer_hessians(params, data.z, -residual / noise, 1.0 / noise)
-    return Linearised(residual / jnp.sqrt(noise), factors)
+class Runs(NamedTuple):
+    """Records of equal length in scaled units, the shorter ones filled up.
+
+    ``measured`` is one where an output was measured and zero where not. ``first`` is
+    what a model needs to know of each record to start its run.
+    """
+
+    u: Float[Array, "records time inputs"]
+    y: Float[Array, "records time outputs"]
+    measured: Float[Array, "records time outputs"]
+    first: Float[Array, "records known"]
+
+
+@runtime_checkable
+class Simulator(Protocol):
+    """A model that runs on its own: state, inputs, next state, outputs."""
+
+    def start(self, params: Params, record: Array, first: Array) -> Array:
+        """Return the state at the first sample of a record."""
+
+    def advance(self, params: Params, x: Array, u: Array) -> Array:
+        """Return the next state."""
+
+    def emit(self, params: Params, x: Array, u: Array) -> Array:
+        """Return the outputs at a state."""
+
+
+@dataclass(frozen=True)
+class FreeRun:
+    """The free run of a model; the noise is AR(1) plus white."""
+
+    model: Simulator
+
+    def linearise(
+        self, params: Params, noise: Noise, data: Runs, exact: bool = False
+    ) -> Linearised:
+        """Return residual and sensitivities, whitened by the noise filter."""
+        del exact
+        y, J = jax.vmap(lambda *run: sensitivities(self.model, params, *run))(
+            jnp.arange(len(data.u)), data.first, data.u
+        )
+        residual = jnp.where(data.measured > 0, data.y - y, 0.0)
+        signals = jnp.concatenate([residual[..., None], J], axis=-1)
+        whitened, log_det = jax.vmap(lambda *run: whiten(noise, *run))(
+            data.measured, signals
+        )
+        whitened = whitened.reshape(-1, whitened.shape[-1])
+        volume = log_det.sum() + data.measured.sum() * jnp.log(2 * jnp.pi)
+        return Linearised(whitened[:, :1], Dense(whitened[:, 1:]), volume)
+
+
+def states(model: Simulator, params: Params, x: Array, u: Array) -> Array:
+    """Return the states of a free run from ``x`` on."""
+
+    def advance(x: Array, now: Array) -> tuple[Array, Array]:
+        return model.advance(params, x, now), x
+
+    return jax.lax.scan(advance, x, u)[1]
+
+
+def outputs(model: Simulator, params: Params, x: Array, u: Array) -> Array:
+    """Return the outputs of a free run from state ``x`` on."""
+    X = states(model, params, x, u)
+    return jax.vmap(lambda x, now: model.emit(params, x, now))(X, u)
+
+
+def sensitivities(
+    model: Simulator, params: Params, record: Array, first: Array, u: Array
+) -> tuple[Array, Array]:
+    """Return the outputs of a free run and their derivative by all weights.
+
+    With ``F`` and ``H`` the derivatives of the next state and the outputs, all of them
+    computed in one batch, only ``S+ = F_x S + F_w`` goes from sample to sample.
+    """
+    w = flatten(params)
+
+    def start(w: Array) -> Array:
+        return model.start(unflatten(w, params), record, first)
+
+    def advance(w: Array, x: Array, now: Array) -> Array:
+        return model.advance(unflatten(w, params), x, now)
+
+    def emit(w: Array, x: Array, now: Array) -> Array:
+        return model.emit(unflatten(w, params), x, now)
+
+    def derivatives(f: Any) -> Any:
+        return jax.vmap(lambda x, now: jax.jacrev(f, (0, 1))(w, x, now))(X, u)
+
+    X = states(model, params, start(w), u)
+    (F_w, F_x), (H_w, H_x) = derivatives(advance), derivatives(emit)
+
+    def move(S: Array, F: tuple[Array, Array]) -> tuple[Array, Array]:
+        # A product so small is faster as one fused loop than as a matrix product.
+        return (F[1][:, :, None] * S).sum(1) + F[0], S
+
+    S = jax.lax.scan(move, jax.jacrev(start)(w), (F_w, F_x))[1]
+    y = jax.vmap(lambda x, now: emit(w, x, now))(X, u)
+    return y, jnp.einsum("ton,tnp->top", H_x, S) + H_w

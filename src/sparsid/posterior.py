@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.arrays import Array
-from sparsid.curvature.forms import dense, flatten, scales, unflatten
+from sparsid.curvature.forms import (
+    Dense,
+    Derivative,
+    dense,
+    flatten,
+    scales,
+    unflatten,
+)
 from sparsid.models.network import Factors, Params
 from sparsid.objectives import Linearised
 from sparsid.priors import Prior
@@ -69,8 +77,8 @@ def laplace(linearised: Linearised, prior: Prior) -> Posterior:
     """Return the posterior at the fitted weights."""
     derivative, scale = linearised.derivative, scales(prior)
     s = np.asarray(flatten(scale))
-    rows = len(derivative.left[0]) * derivative.right[0].shape[1]
-    if len(s) > max(LARGEST_COVARIANCE, rows):
+    samples, outputs = _size(derivative)
+    if len(s) > max(LARGEST_COVARIANCE, samples * outputs):
         shrinkage = np.asarray(_shrinkage(derivative, scale))
         return Posterior(s * np.sqrt(np.maximum(1.0 - shrinkage, 0.0)), None)
     M = np.eye(len(s))
@@ -82,23 +90,30 @@ def laplace(linearised: Linearised, prior: Prior) -> Posterior:
 
 
 @jax.jit
-def _products(derivative: Factors, scale: Params) -> Array:
+def _products(derivative: Derivative, scale: Params) -> Array:
     """Return ``X'X`` of some rows."""
     X = dense(derivative, scale)
     return X.T @ X
 
 
 @jax.jit
-def _shrinkage(derivative: Factors, scale: Params) -> Array:
+def _shrinkage(derivative: Derivative, scale: Params) -> Array:
     """Return the diagonal of ``X' (I + X X')^-1 X``."""
     X = dense(derivative, scale)
     K = X @ X.T + jnp.eye(len(X))
     return (X * jnp.linalg.solve(K, X)).sum(0)
 
 
-def _pieces(factors: Factors, weights: int) -> Iterator[Factors]:
-    """Yield some rows at a time, so that a dense derivative of them is not large."""
-    rows, outputs = len(factors.left[0]), factors.right[0].shape[1]
+def _size(derivative: Derivative) -> tuple[int, int]:
+    """Return the samples, and the outputs of each."""
+    if isinstance(derivative, Dense):
+        return len(derivative.J), 1
+    return len(derivative.left[0]), derivative.right[0].shape[1]
+
+
+def _pieces(derivative: Derivative, weights: int) -> Iterator[Any]:
+    """Yield some samples at a time, so that their dense derivative is not large."""
+    samples, outputs = _size(derivative)
     step = max(1, int(LARGEST_PIECE / max(weights * outputs, 1)))
-    for first in range(0, rows, step):
-        yield jax.tree.map(lambda a, k=first: a[k : k + step], factors)
+    for first in range(0, samples, step):
+        yield jax.tree.map(lambda a, k=first: a[k : k + step], derivative)

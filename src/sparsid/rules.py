@@ -120,6 +120,8 @@ class SparseBayes(Rule):
         )
 
     def _update_block(self, p: BlockPrior, w: Array, e: Array, g: Sums) -> BlockPrior:
+        if p.kind == "fixed":
+            return p
         if p.kind == "shape":
             ratio = _ratio(e, g.elements, self.exponent)
             return replace(p, elements=p.elements * ratio)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from sparsid.arrays import Array
 from sparsid.curvature import forms
-from sparsid.curvature.forms import Factorised
+from sparsid.curvature.forms import Dense, Derivative, Factorised
 from sparsid.errors import InputError
 from sparsid.models.network import Factors, Network, Params
 from sparsid.priors import Prior
@@ -45,8 +45,10 @@ class Curvature:
         """Whether the model has to supply Hessians instead of derivatives."""
         return self.name == "layer-hessian"
 
-    def factorise(self, derivative: Factors, prior: Prior, full: bool) -> Factorised:
+    def factorise(self, derivative: Derivative, prior: Prior, full: bool) -> Factorised:
         """Return the system and, if full, log-determinant, cotangent and gamma."""
+        if isinstance(derivative, Dense):
+            return forms.primal_factorise(derivative, prior, full)
         done = [
             _FORMS[form][0](_pick(derivative, part), _of(prior, part), full)
             for part, form in zip(self.parts, self.forms, strict=True)
@@ -56,16 +58,18 @@ class Curvature:
         if not full:
             return Factorised(log_det, systems, None, None)
         cotangent = Factors(
-            tuple(a for f in done if f.cotangent for a in f.cotangent.left),
-            tuple(a for f in done if f.cotangent for a in f.cotangent.right),
+            tuple(a for f in done for a in _factors(f.cotangent).left),
+            tuple(a for f in done for a in _factors(f.cotangent).right),
         )
         gamma = tuple(g for f in done if f.gamma for g in f.gamma)
         return Factorised(log_det, systems, cotangent, gamma)
 
     def solve(
-        self, systems: Any, derivative: Factors, prior: Prior, g: Params, t: Array
+        self, systems: Any, derivative: Any, prior: Prior, g: Params, t: Array
     ) -> Params:
         """Return the whitened step ``d`` with ``(B + t I) d = -g``."""
+        if isinstance(derivative, Dense):
+            return forms.primal_solve(systems, derivative, prior, g, t)
         step: list[Array] = []
         for part, form, system in zip(self.parts, self.forms, systems, strict=True):
             step += _FORMS[form][1](
@@ -159,6 +163,11 @@ def estimate(
         return 4 * N * P**2 + 20 * P**3, 8 * (N * P + 6 * P**2)
     sides = float(sum(a + b for a, b in shapes))
     return 4 * N**2 * sides + 3 * N**3, 8 * N**2 * (2 * len(shapes) + 4)
+
+
+def _factors(cotangent: Derivative | None) -> Factors:
+    assert isinstance(cotangent, Factors)
+    return cotangent
 
 
 def _pick(derivative: Factors, part: tuple[int, ...]) -> Factors:

@@ -30,8 +30,17 @@ class Factorised(NamedTuple):
 
     log_det: Array
     system: Any
-    cotangent: Factors | None
+    cotangent: Derivative | None
     gamma: tuple[Sums, ...] | None
+
+
+class Dense(NamedTuple):
+    """A derivative without structure: a row per residual, a column per weight."""
+
+    J: Array
+
+
+Derivative = Factors | Dense
 
 
 # -- shared pieces ---------------------------------------------------------------
@@ -42,8 +51,10 @@ def scales(prior: Prior) -> Params:
     return tuple(jnp.sqrt(p.variances()) for p in prior)
 
 
-def dense(derivative: Factors, scale: Params) -> Array:
+def dense(derivative: Derivative, scale: Params) -> Array:
     """Return ``X = J V^1/2`` with one row per sample and output."""
+    if isinstance(derivative, Dense):
+        return derivative.J * flatten(scale)
     columns = [
         ((left[:, :, None] * s)[:, None] * right[:, :, None, :]).reshape(
             left.shape[0] * right.shape[1], s.size
@@ -67,8 +78,10 @@ def unflatten(vector: Array, like: Params) -> Params:
     return tuple(out)
 
 
-def _to_factors(T: Array, derivative: Factors, scale: Params) -> Factors:
-    """Pull a cotangent of dense ``X`` back to the factors."""
+def _pull_back(T: Array, derivative: Derivative, scale: Params) -> Derivative:
+    """Pull a cotangent of dense ``X`` back to the derivative."""
+    if isinstance(derivative, Dense):
+        return Dense(T * flatten(scale))
     lefts, rights, start = [], [], 0
     for left, right, s in zip(*derivative, scale, strict=True):
         shape = (len(left), right.shape[1], *s.shape)
@@ -98,7 +111,7 @@ def _plus_identity(B: Array, t: Array | float) -> Array:
 # -- primal ----------------------------------------------------------------------
 
 
-def primal_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:
+def primal_factorise(derivative: Derivative, prior: Prior, full: bool) -> Factorised:
     """Return the curvature from ``B = X'X``, one row and column per weight."""
     scale = scales(prior)
     X = dense(derivative, scale)
@@ -107,13 +120,13 @@ def primal_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorise
         return Factorised(jnp.zeros(()), B, None, None)
     L = jnp.linalg.cholesky(_plus_identity(B, 1.0))
     M_inv = _inverse(L)
-    cotangent = _to_factors(X @ M_inv, derivative, scale)
+    cotangent = _pull_back(X @ M_inv, derivative, scale)
     gamma = _element_gamma(1.0 - jnp.diagonal(M_inv), scale)
     return Factorised(_log_det(L), B, cotangent, gamma)
 
 
 def primal_solve(
-    B: Array, derivative: Factors, prior: Prior, g: Params, t: Array
+    B: Array, derivative: Derivative, prior: Prior, g: Params, t: Array
 ) -> Params:
     """Return ``d`` with ``(B + t I) d = -g``."""
     L = jnp.linalg.cholesky(_plus_identity(B, t))
@@ -135,7 +148,7 @@ def dual_factorise(derivative: Factors, prior: Prior, full: bool) -> Factorised:
     return Factorised(
         _log_det(L),
         K,
-        _to_factors(T, derivative, scale),
+        _pull_back(T, derivative, scale),
         _element_gamma((T * X).sum(0), scale),
     )
 

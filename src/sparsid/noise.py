@@ -1,0 +1,92 @@
+"""Noise of a free run: AR(1) plus white, whitened exactly.
+
+What a simulation leaves over is what the model lacks and what disturbed the system: it
+changes slowly. Counted as white noise, a thousand such residuals would pass for a
+thousand independent facts, and the evidence would believe far too much. So
+
+    v(t) = a(t) + e(t),   a(t+1) = phi a(t) + sqrt(1 - phi^2) w(t),
+    var a = coloured,     var e = white,
+
+one of each per output. A scalar Kalman filter turns ``v`` into independent innovations
+of variance ``F(t)``; it is linear, so it whitens a derivative just as well, and a
+sample that was not measured costs it nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Float
+
+from sparsid.arrays import Array
+
+# A correlation beyond this cannot be told from an offset in any record.
+LARGEST_PHI = 0.999
+
+
+class Noise(NamedTuple):
+    """Noise per output, in unbounded coordinates."""
+
+    log_white: Float[Array, " outputs"]
+    log_coloured: Float[Array, " outputs"]
+    logit_phi: Float[Array, " outputs"]
+
+    @property
+    def white(self) -> Array:
+        """Variance of the white part."""
+        return jnp.exp(self.log_white)
+
+    @property
+    def coloured(self) -> Array:
+        """Variance of the AR(1) part."""
+        return jnp.exp(self.log_coloured)
+
+    @property
+    def phi(self) -> Array:
+        """Correlation of the AR(1) part from sample to sample."""
+        return LARGEST_PHI * jax.nn.sigmoid(self.logit_phi)
+
+
+def gains(noise: Noise, measured: Float[Array, "time outputs"]) -> tuple[Array, Array]:
+    """Return gain and innovation variance of the filter, (time, outputs) each."""
+    white, coloured, phi = noise.white, noise.coloured, noise.phi
+
+    def advance(P: Array, seen: Array) -> tuple[Array, tuple[Array, Array]]:
+        F = P + white
+        gain = seen * P / F
+        P_next = phi**2 * (1.0 - gain) * P + (1.0 - phi**2) * coloured
+        return P_next, (gain, F)
+
+    _, (gain, F) = jax.lax.scan(advance, coloured, measured)
+    return gain, F
+
+
+def whiten(
+    noise: Noise,
+    measured: Float[Array, "time outputs"],
+    signals: Float[Array, "time outputs columns"],
+) -> tuple[Float[Array, "time outputs columns"], Array]:
+    """Return signals of unit independent noise, and the noise's log-determinant.
+
+    Parameters
+    ----------
+    measured
+        One where a sample was measured, zero where not: there the result is zero.
+    signals
+        Residuals and derivatives, whitened column by column.
+    """
+    gain, F = gains(noise, measured)
+    phi = noise.phi[:, None]
+
+    def advance(a: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        k, v = now
+        innovation = v - a
+        return phi * (a + k[:, None] * innovation), innovation
+
+    start = jnp.zeros(signals.shape[1:], signals.dtype)
+    _, innovations = jax.lax.scan(advance, start, (gain, signals))
+    scale = measured / jnp.sqrt(F)
+    log_det = (measured * jnp.log(F)).sum()
+    return innovations * scale[:, :, None], log_det
