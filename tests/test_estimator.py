@@ -19,8 +19,8 @@ import sparsid
 from sparsid import posterior
 from sparsid.errors import InputError
 from sparsid.estimators import DIVERGED_SCORE, NARX
-from sparsid.fitted import DIVERGED
 from sparsid.fitting import regression, usable_segments
+from sparsid.forecasts import DIVERGED
 from sparsid.models.narx import Lags, regression_rows
 from sparsid.models.network import Network
 from sparsid.objectives import OneStep, Regression

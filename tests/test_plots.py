@@ -13,7 +13,7 @@ from sparsid import plots
 from sparsid.datasets import simulated_tanks
 from sparsid.errors import InputError
 from sparsid.estimators import NARX
-from sparsid.fitted import Forecast
+from sparsid.forecasts import Forecast
 from sparsid.records import Record
 
 

@@ -18,7 +18,8 @@ import sparsid
 from sparsid import storage
 from sparsid.errors import FileFormatError, InputError
 from sparsid.estimators import NARX
-from sparsid.fitted import Channels, Fitted
+from sparsid.fitted import Fitted
+from sparsid.forecasts import Channels
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network
 from sparsid.outcomes import Outcome

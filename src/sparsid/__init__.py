@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from sparsid.errors import FileFormatError as FileFormatError
     from sparsid.errors import InputError as InputError
     from sparsid.estimators import NARX as NARX
+    from sparsid.estimators import StateSpace as StateSpace
     from sparsid.fitted import Fitted as Fitted
-    from sparsid.fitted import Forecast as Forecast
+    from sparsid.forecasts import Forecast as Forecast
     from sparsid.history import Progress as Progress
     from sparsid.outcomes import Outcome as Outcome
     from sparsid.reading import read as read
@@ -38,8 +39,9 @@ _HOMES = {
     "FileFormatError": "sparsid.errors",
     "InputError": "sparsid.errors",
     "NARX": "sparsid.estimators",
+    "StateSpace": "sparsid.estimators",
     "Fitted": "sparsid.fitted",
-    "Forecast": "sparsid.fitted",
+    "Forecast": "sparsid.forecasts",
     "Progress": "sparsid.history",
     "Outcome": "sparsid.outcomes",
     "read": "sparsid.reading",

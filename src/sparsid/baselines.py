@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.fitted import DIVERGED
+from sparsid.forecasts import DIVERGED
 from sparsid.models.narx import Lags, regression_rows
 from sparsid.records import Record
 from sparsid.scaling import Scaling

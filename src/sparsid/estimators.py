@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
-from sparsid.fitted import Fitted, Forecast
+from sparsid.fitted import Fitted
 from sparsid.fitting import fit_records
+from sparsid.forecasts import Forecast
 from sparsid.frames import as_records
+from sparsid.free_fitting import fit_free_run
 from sparsid.history import Report
 from sparsid.outcomes import Outcome
 from sparsid.records import Record
@@ -23,8 +26,127 @@ from sparsid.scores import fit_percent
 # What `score` gives a free run that diverged: finite, and below any run that did not.
 DIVERGED_SCORE = -1000.0
 
+F = TypeVar("F", Fitted, Ensemble)
 
-class NARX(BaseEstimator):  # type: ignore[misc]
+
+class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
+    """What all models have in common: one interface, whatever is inside."""
+
+    fitted_: F
+
+    def fit(
+        self,
+        u: Any,
+        y: Any = None,
+        *,
+        dt: float | None = None,
+        progress: Report | None = None,
+    ) -> Self:
+        """Fit the model and return it.
+
+        Parameters
+        ----------
+        u
+            A record, several records, or inputs as array, Series or DataFrame.
+        y
+            Outputs, if ``u`` is inputs. DataFrames whose index has jumps count as
+            separate records: no regressor crosses a jump.
+        dt
+            Sampling time of arrays; records carry theirs.
+        progress
+            Called after every cycle with a ``Progress``; returning True ends the fit
+            with the best model so far.
+        """
+        records = as_records(u, y, dt)
+        self.fitted_ = self._fit(records, progress)
+        return self
+
+    def score(self, u: Any, y: Any = None) -> float:
+        """Return the free-run fit ``1 - ||y - y_sim|| / ||y - mean(y)||``.
+
+        1 is perfect, 0 no better than the mean. The mean over outputs and gap-free
+        stretches, each counting alike; a run that diverges counts -1000. The first
+        samples only start the run; stretches not longer than the largest lag are left
+        out.
+        """
+        scores = []
+        for record in as_records(u, y, self._fitted.channels.dt):
+            for segment in record.segments():
+                if len(segment) > self.max_lag_ + 1:
+                    run = self._mean_run(segment)
+                    fit = np.asarray(fit_percent(segment, run)) / 100.0
+                    scores.append(np.maximum(fit, DIVERGED_SCORE))
+        if not scores:
+            raise InputError(
+                f"no stretch is longer than the largest lag of {self.max_lag_}: give a "
+                "longer record"
+            )
+        return float(np.mean(scores))
+
+    def summary(self) -> str:
+        """Return what was identified, as text."""
+        from sparsid.summary import summary
+
+        return summary(self)
+
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write the model to one self-contained file."""
+        from sparsid.storage import save
+
+        save(self, path, overwrite=overwrite)
+
+    # -- learnt attributes ---------------------------------------------------------
+
+    @property
+    def _fitted(self) -> F:
+        check_is_fitted(self, "fitted_")
+        return self.fitted_
+
+    @property
+    def kept_(self) -> float:
+        """Share of the weights kept, biases not counted."""
+        return self._fitted.weights_kept / self._fitted.weights_total
+
+    @property
+    def noise_std_(self) -> NDArray[np.float64]:
+        """Estimated noise standard deviation per output, in its unit."""
+        return self._fitted.noise_std
+
+    @property
+    def outcome_(self) -> Outcome:
+        """How the fit ended."""
+        return self._fitted.outcome
+
+    @property
+    def history_(self) -> dict[str, NDArray[np.float64]]:
+        """Cost, noise, kept share and evidence, cycle by cycle."""
+        return self._fitted.history
+
+    @property
+    def max_lag_(self) -> int:
+        """Number of measured outputs that start a run."""
+        raise NotImplementedError
+
+    # -- what models differ in -----------------------------------------------------
+
+    def _fit(self, records: list[Record], progress: Report | None) -> F:
+        raise NotImplementedError
+
+    def _mean_run(self, record: Record) -> Forecast:
+        """Return the free run without bands."""
+        raise NotImplementedError
+
+    def _one_record(self, u: Any, y: Any) -> Record:
+        records = as_records(u, y, self._fitted.channels.dt)
+        if len(records) > 1:
+            raise InputError(
+                f"{len(records)} records were given, or a table whose index jumps: "
+                "predict them one by one"
+            )
+        return records[0]
+
+
+class NARX(Estimator[Fitted]):
     """Nonlinear model ``y(t) = f(u(t), ..., y(t-1), ...)``, pruned by the evidence.
 
     The network sees ``u(t - delay), ..., u(t - delay - input_lags)`` and ``y(t-1), ...,
@@ -137,36 +259,11 @@ class NARX(BaseEstimator):  # type: ignore[misc]
         self.memory_limit = memory_limit
         self.seed = seed
 
-    # -- fitting -------------------------------------------------------------------
+    def _fit(self, records: list[Record], progress: Report | None) -> Fitted:
+        return fit_records(self.get_params(deep=False), records, progress)
 
-    def fit(
-        self,
-        u: Any,
-        y: Any = None,
-        *,
-        dt: float | None = None,
-        progress: Report | None = None,
-    ) -> NARX:
-        """Fit the model and return it.
-
-        Parameters
-        ----------
-        u
-            A record, several records, or inputs as array, Series or DataFrame.
-        y
-            Outputs, if ``u`` is inputs. DataFrames whose index has jumps count as
-            separate records: no regressor crosses a jump.
-        dt
-            Sampling time of arrays; records carry theirs.
-        progress
-            Called after every cycle with a ``Progress``; returning True ends the fit
-            with the best model so far.
-        """
-        records = as_records(u, y, dt)
-        self.fitted_ = fit_records(self.get_params(deep=False), records, progress)
-        return self
-
-    # -- use -----------------------------------------------------------------------
+    def _mean_run(self, record: Record) -> Forecast:
+        return self._fitted.simulate(record, samples=0)
 
     def predict(
         self,
@@ -206,71 +303,10 @@ class NARX(BaseEstimator):  # type: ignore[misc]
         """
         return self._fitted.simulate(u, y_init, samples=samples, seed=seed)
 
-    def score(self, u: Any, y: Any = None) -> float:
-        """Return the free-run fit ``1 - ||y - y_sim|| / ||y - mean(y)||``.
-
-        1 is perfect, 0 no better than the mean. The mean over outputs and gap-free
-        stretches, each counting alike; a run that diverges counts -1000. The first
-        samples only start the run; stretches not longer than the largest lag are left
-        out.
-        """
-        scores = []
-        for record in as_records(u, y, self._fitted.channels.dt):
-            for segment in record.segments():
-                if len(segment) > self.max_lag_ + 1:
-                    run = self._fitted.simulate(segment, samples=0)
-                    fit = np.asarray(fit_percent(segment, run)) / 100.0
-                    scores.append(np.maximum(fit, DIVERGED_SCORE))
-        if not scores:
-            raise InputError(
-                f"no stretch is longer than the largest lag of {self.max_lag_}: give a "
-                "longer record"
-            )
-        return float(np.mean(scores))
-
-    def summary(self) -> str:
-        """Return what was identified, as text."""
-        from sparsid.summary import summary
-
-        return summary(self)
-
-    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
-        """Write the model to one self-contained file."""
-        from sparsid.storage import save
-
-        save(self, path, overwrite=overwrite)
-
-    # -- learnt attributes ---------------------------------------------------------
-
-    @property
-    def _fitted(self) -> Fitted:
-        check_is_fitted(self, "fitted_")
-        return self.fitted_
-
-    @property
-    def kept_(self) -> float:
-        """Share of the weights kept, biases not counted."""
-        return self._fitted.weights_kept / self._fitted.weights_total
-
-    @property
-    def noise_std_(self) -> NDArray[np.float64]:
-        """Estimated noise standard deviation per output, in its unit."""
-        return self._fitted.noise_std
-
     @property
     def log_evidence_(self) -> float:
         """Log evidence of the standardised outputs; NaN for methods without one."""
         return self._fitted.log_evidence
-
-    @property
-    def outcome_(self) -> Outcome:
-        """How the fit ended."""
-        return self._fitted.outcome
-
-    @property
-    def history_(self) -> dict[str, NDArray[np.float64]]:
-        """Cost, noise, kept share and evidence, cycle by cycle."""
-        return self._fitted.history
 
     @property
     def regressors_(self) -> tuple[str, ...]:
@@ -282,11 +318,106 @@ class NARX(BaseEstimator):  # type: ignore[misc]
         """Number of samples before the first that can be predicted."""
         return self._fitted.lags.max_lag
 
-    def _one_record(self, u: Any, y: Any) -> Record:
-        records = as_records(u, y, self._fitted.channels.dt)
-        if len(records) > 1:
-            raise InputError(
-                f"{len(records)} records were given, or a table whose index jumps: "
-                "predict them one by one"
-            )
-        return records[0]
+
+class StateSpace(Estimator[Ensemble]):
+    """Latent-state model fitted to the free-run error, an ensemble of many starts.
+
+    ``x+ = decay x + rate (C' x + B' u + net([x; u]))``, the first states are the
+    outputs. Bounded input, bounded run, whatever the weights. Residuals are taken as
+    AR(1) plus white noise, so that a slow disturbance does not count as a thousand
+    facts. All starts are members; the model's run is their median.
+
+    Parameters
+    ----------
+    states
+        Number of states, at least that of the outputs.
+    hidden
+        Widths of the hidden layers of the network.
+    activation
+        ``"tanh"`` or ``"sigmoid"``: bounded ones.
+    prior
+        Prior of the network's layers, as for ``NARX``.
+    saturation
+        ``"auto"`` models an output that stays at exactly its extreme value as
+        saturated there; ``"none"`` does not.
+    start_samples
+        Measured outputs from which the start of a run over a record is settled.
+    max_cycles, tolerance
+        End of the fit: so many cycles, or a cost (-2 log evidence) that falls by less
+        per cycle for every member.
+    starts
+        Members.
+    seed
+        Makes results repeatable.
+    """
+
+    def __init__(
+        self,
+        states: int = 2,
+        hidden: Sequence[int] = (10,),
+        *,
+        activation: str = "tanh",
+        prior: str | Sequence[str] = "row+column",
+        saturation: str = "auto",
+        start_samples: int = 20,
+        max_cycles: int = 100,
+        tolerance: float = 0.5,
+        starts: int = 16,
+        seed: int = 0,
+    ) -> None:
+        self.states = states
+        self.hidden = hidden
+        self.activation = activation
+        self.prior = prior
+        self.saturation = saturation
+        self.start_samples = start_samples
+        self.max_cycles = max_cycles
+        self.tolerance = tolerance
+        self.starts = starts
+        self.seed = seed
+
+    def _fit(self, records: list[Record], progress: Report | None) -> Ensemble:
+        return fit_free_run(self.get_params(deep=False), records, progress)
+
+    def _mean_run(self, record: Record) -> Forecast:
+        return self._fitted.simulate(record, bands=False)
+
+    def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
+        """Return predictions ``horizon`` samples ahead of the measured outputs.
+
+        Parameters
+        ----------
+        u
+            A record, or inputs with the measured outputs as ``y``.
+        """
+        return self._fitted.predict(self._one_record(u, y), horizon)
+
+    def simulate(self, u: Any, y_init: Any = None, *, bands: bool = True) -> Forecast:
+        """Return the free run over a record, or over inputs alone.
+
+        Parameters
+        ----------
+        u
+            A record: the start state is fitted to its first outputs. Or inputs: the run
+            starts from the state in which the first estimation record started.
+        y_init
+            Measured outputs that settle the start of a run over inputs.
+        bands
+            Whether to compute standard deviations.
+        """
+        return self._fitted.simulate(u, y_init, bands=bands)
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log evidence of the best member, of the standardised outputs."""
+        return float(np.max(self._fitted.log_evidence))
+
+    @property
+    def members_(self) -> Ensemble:
+        """The members; ``members_.member(k)`` is one of them."""
+        return self._fitted
+
+    @property
+    def max_lag_(self) -> int:
+        """Number of measured outputs that start a run."""
+        return int(self._fitted.known)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
 from numpy.typing import NDArray
 
 from sparsid.errors import InputError
+from sparsid.forecasts import DIVERGED, Channels, Forecast, over_segments
 from sparsid.models.narx import (
     Lags,
     Recursion,
@@ -30,58 +28,6 @@ from sparsid.posterior import Posterior
 from sparsid.records import Record
 from sparsid.scaling import Scaling
 from sparsid.settings import LARGEST_LAG, whole
-
-# A run is called diverged when an output is this many standard deviations of the
-# estimation record away from its mean.
-DIVERGED = 100.0
-
-
-@dataclass(frozen=True)
-class Channels:
-    """Names, units and sampling time of the records a model was estimated from."""
-
-    input_names: tuple[str, ...]
-    output_names: tuple[str, ...]
-    input_units: tuple[str, ...]
-    output_units: tuple[str, ...]
-    dt: float
-
-    @staticmethod
-    def of(record: Record) -> Channels:
-        """Return the channels of a record."""
-        return Channels(
-            tuple(record.input_names),
-            tuple(record.output_names),
-            tuple(record.input_units),
-            tuple(record.output_units),
-            float(record.dt),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Forecast:
-    """Predicted or simulated outputs, aligned with the record they are for.
-
-    Attributes
-    ----------
-    mean, std
-        (time, output) in the data's units; NaN before ``start``. ``std`` is that of a
-        new measurement: noise and weight uncertainty together.
-    start
-        First sample that is a forecast.
-    horizon
-        Samples ahead, None for a free run.
-    diverged_at
-        Sample at which the run left all bounds, None if it did not; NaN from there on.
-    """
-
-    mean: Float[np.ndarray, "time outputs"]
-    std: Float[np.ndarray, "time outputs"]
-    start: int
-    horizon: int | None
-    diverged_at: int | None
-    output_names: tuple[str, ...]
-    output_units: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +98,7 @@ class Fitted:
         ahead it comes from ``samples`` draws of weights and noise. After a gap there is
         no prediction until all lags have been measured again.
         """
-        self._check(record)
+        self.channels.check(record)
         horizon = whole("horizon", horizon, 1, LARGEST_LAG)
         _check_draws(samples, seed)
         start = self.lags.max_lag + horizon - 1
@@ -169,7 +115,9 @@ class Fitted:
                 mean, std = self._one_step(z)
             else:
                 mean, std = self._ahead(u, y, horizon, samples, seed)
-        return self._forecast(mean, std, start, len(record), horizon)
+        return self.channels.forecast(
+            self.scaling, mean, std, start, len(record), horizon
+        )
 
     def _one_step(self, z: NDArray[np.float64]) -> tuple[Any, Any]:
         mean, factors = self.network.factors(self.params, jnp.asarray(z))
@@ -221,7 +169,7 @@ class Fitted:
         if isinstance(u, Record):
             if y_init is not None:
                 raise InputError("a record carries its outputs: leave y_init out")
-            self._check(u)
+            self.channels.check(u)
             if np.isnan(u.u).any() or np.isnan(u.y[:lag]).any():
                 return over_segments(
                     u, lag, lambda part: self.simulate(part, samples=samples, seed=seed)
@@ -229,8 +177,8 @@ class Fitted:
             inputs: Any = u.u
             first: Any = u.y[:lag]
         else:
-            inputs = self._inputs(u)
-            first = None if y_init is None else self._first_outputs(y_init)
+            inputs = self.channels.inputs(u)
+            first = None if y_init is None else self.channels.first_outputs(y_init, lag)
         if first is None:
             padded = np.concatenate([np.repeat(inputs[:1], lag, axis=0), inputs])
             held = np.repeat(self.start_outputs[None], lag, axis=0)
@@ -270,6 +218,9 @@ class Fitted:
             mean = np.asarray(run(self.params, jnp.zeros(shape)))
             return mean, self._spread(run, shape, samples, seed)
 
+    def _forecast(self, *run: Any) -> Forecast:
+        return self.channels.forecast(self.scaling, *run)
+
     def _spread(
         self, run: Any, shape: tuple[int, ...], samples: int, seed: int
     ) -> NDArray[np.float64]:
@@ -293,140 +244,12 @@ class Fitted:
         moved = jax.vmap(along)(self.posterior.sample(params, samples, key=key_w))
         return np.hypot(_width(disturbed), _width(moved))
 
-    # -- pieces --------------------------------------------------------------------
-
-    def _forecast(
-        self, mean: Any, std: Any, start: int, length: int, horizon: int | None
-    ) -> Forecast:
-        mean, std = np.array(mean), np.array(std)
-        if horizon is None:
-            # A free run does not come back.
-            wild = np.logical_or.accumulate(~(np.abs(mean) < DIVERGED).all(1))
-        else:
-            # NaN is no divergence here: some lag was not measured.
-            wild = (np.abs(mean) >= DIVERGED).any(1)
-        diverged_at = start + int(np.argmax(wild)) if wild.any() else None
-        mean[wild] = np.nan
-        std[np.isnan(mean)] = np.nan
-        full = np.full((2, length, self.lags.n_outputs), np.nan)
-        full[0, start:] = self.scaling.unscale_y(mean)
-        full[1, start:] = self.scaling.unscale_y_std(std)
-        return Forecast(
-            full[0],
-            full[1],
-            start,
-            horizon,
-            diverged_at,
-            self.channels.output_names,
-            self.channels.output_units,
-        )
-
-    def _check(self, record: Record) -> None:
-        if not isinstance(record, Record):
-            raise InputError(
-                f"a Record was expected, not {type(record).__name__}: wrap the signals "
-                "in sparsid.Record(u, y, dt)"
-            )
-        if (record.n_inputs, record.n_outputs) != (
-            self.lags.n_inputs,
-            self.lags.n_outputs,
-        ):
-            raise InputError(
-                f"the record has {record.n_inputs} inputs and {record.n_outputs} "
-                f"outputs but the model has {self.lags.n_inputs} and "
-                f"{self.lags.n_outputs}: choose the same columns"
-            )
-        for what in ("input_names", "output_names"):
-            given, own = getattr(record, what), getattr(self.channels, what)
-            unnamed = _plain(given) or _plain(own)
-            if given != own and (sorted(given) == sorted(own) or not unnamed):
-                raise InputError(
-                    f"the record has {what} {', '.join(given)} but the model "
-                    f"{', '.join(own)}: give the same channels in the same order"
-                )
-        if not np.isclose(record.dt, self.channels.dt, rtol=1e-3, atol=0.0):
-            raise InputError(
-                f"the record is sampled every {record.dt:g} but the model every "
-                f"{self.channels.dt:g}: resample the record"
-            )
-
-    def _inputs(self, u: Any) -> NDArray[np.float64]:
-        if not hasattr(u, "__len__"):
-            raise InputError(
-                f"u is a {type(u).__name__}: give a Record, or inputs as array or table"
-            )
-        names = self.channels.input_names
-        outputs = np.zeros((len(u), 1))
-        shaped = Record(u, outputs, self.channels.dt, output_names=_unlike(names)).u
-        if shaped.shape[1] != self.lags.n_inputs:
-            raise InputError(
-                f"u has {shaped.shape[1]} channels but the model has "
-                f"{self.lags.n_inputs} inputs"
-            )
-        return shaped
-
-    def _first_outputs(self, y_init: Any) -> NDArray[np.float64]:
-        lag = self.lags.max_lag
-        try:
-            y = np.asarray(y_init, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"y_init holds something that is no number: {error}"
-            ) from error
-        if np.isinf(y).any():
-            raise InputError("y_init holds an infinite value")
-        y = y[:, None] if y.ndim == 1 else y
-        if y.ndim != 2 or y.shape[1] != self.lags.n_outputs or len(y) < lag:
-            raise InputError(
-                f"y_init has shape {np.shape(y_init)} but at least {lag} samples of "
-                f"{self.lags.n_outputs} outputs are needed (the largest lag)"
-            )
-        return y[:lag]
-
-
-def over_segments(
-    record: Record, lag: int, forecast: Callable[[Record], Forecast]
-) -> Forecast:
-    """Return the forecasts over all gap-free stretches as one, NaN between them.
-
-    Stretches not longer than ``lag`` have none.
-    """
-    values = np.full((2, *record.y.shape), np.nan)
-    parts = []
-    for segment in record.segments():
-        if len(segment) <= max(lag, 1):
-            continue
-        at = segment.start - record.start
-        part = forecast(segment)
-        values[:, at : at + len(segment)] = part.mean, part.std
-        parts.append((at, part))
-    diverged = [at + p.diverged_at for at, p in parts if p.diverged_at is not None]
-    return Forecast(
-        values[0],
-        values[1],
-        min([at + p.start for at, p in parts], default=len(record)),
-        parts[0][1].horizon if parts else None,
-        min(diverged, default=None),
-        record.output_names,
-        record.output_units,
-    )
-
 
 def _check_draws(samples: int, seed: int) -> None:
     whole("samples", samples, 0, 1_000_000)
     if samples == 1:
         raise InputError("samples=1 has no spread: give 0 for none, or 2 or more")
     whole("seed", seed, 0, 2**32 - 1)
-
-
-def _plain(names: tuple[str, ...]) -> bool:
-    """Return whether names are those a record gives to channels without one."""
-    return all(re.fullmatch(r"[uy]\d*", name) for name in names)
-
-
-def _unlike(names: tuple[str, ...]) -> str:
-    """Return a name that is not taken."""
-    return "y" + "'" * (1 + max((len(name) for name in names), default=0))
 
 
 def _width(runs: Any) -> NDArray[np.float64]:

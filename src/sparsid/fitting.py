@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from sparsid.descent import SMALLEST_NOISE
 from sparsid.errors import InputError
-from sparsid.fitted import Channels, Fitted
+from sparsid.fitted import Fitted
+from sparsid.forecasts import Channels
 from sparsid.history import Report
 from sparsid.identification import Found
 from sparsid.models.narx import Lags, regression_rows

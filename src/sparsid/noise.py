@@ -90,3 +90,30 @@ def whiten(
     scale = measured / jnp.sqrt(F)
     log_det = (measured * jnp.log(F)).sum()
     return innovations * scale[:, :, None], log_det
+
+
+def predicted(
+    noise: Noise,
+    measured: Float[Array, "time outputs"],
+    residual: Float[Array, "time outputs"],
+    horizon: int,
+) -> tuple[Array, Array]:
+    """Return the coloured part expected ``horizon`` samples ahead, and the variance.
+
+    Row ``t`` is for sample ``t``, from residuals up to ``t - horizon``; rows before
+    the first such sample expect nothing.
+    """
+    gain, F = gains(noise, measured)
+    phi = noise.phi
+
+    def advance(a: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        k, v = now
+        return phi * (a + k * (v - a)), a
+
+    _, a = jax.lax.scan(advance, jnp.zeros(residual.shape[1]), (gain, residual))
+    ago = horizon - 1
+    first = jnp.zeros((ago, residual.shape[1]))
+    mean = jnp.concatenate([first, phi**ago * a[: len(a) - ago]])
+    P = jnp.concatenate([first + noise.coloured, F[: len(F) - ago] - noise.white])
+    spread = phi ** (2 * ago) * P + (1.0 - phi ** (2 * ago)) * noise.coloured
+    return mean, spread + noise.white

@@ -114,17 +114,25 @@ class FreeRun:
     ) -> Linearised:
         """Return residual and sensitivities, whitened by the noise filter."""
         del exact
+        return self.whitened(self.signals(params, data), noise, data)
+
+    def signals(self, params: Params, data: Runs) -> Array:
+        """Return residuals and sensitivities in one array, residuals first."""
         y, J = jax.vmap(lambda *run: sensitivities(self.model, params, *run))(
             jnp.arange(len(data.u)), data.first, data.u
         )
         residual = jnp.where(data.measured > 0, data.y - y, 0.0)
-        signals = jnp.concatenate([residual[..., None], J], axis=-1)
-        whitened, log_det = jax.vmap(lambda *run: whiten(noise, *run))(
+        return jnp.concatenate([residual[..., None], J], axis=-1)
+
+    @staticmethod
+    def whitened(signals: Array, noise: Noise, data: Runs) -> Linearised:
+        """Return the linearised run under a noise."""
+        values, log_det = jax.vmap(lambda *run: whiten(noise, *run))(
             data.measured, signals
         )
-        whitened = whitened.reshape(-1, whitened.shape[-1])
+        values = values.reshape(-1, values.shape[-1])
         volume = log_det.sum() + data.measured.sum() * jnp.log(2 * jnp.pi)
-        return Linearised(whitened[:, :1], Dense(whitened[:, 1:]), volume)
+        return Linearised(values[:, :1], Dense(values[:, 1:]), volume)
 
 
 def states(model: Simulator, params: Params, x: Array, u: Array) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsid.errors import InputError
-from sparsid.fitted import Forecast
+from sparsid.forecasts import Forecast
 from sparsid.records import Record
 from sparsid.summary import percent, with_unit
 

@@ -19,6 +19,9 @@ together; under ``added`` it has its row variance alone; under ``shape`` every b
 its own variance. Biases are never pruned alone and never counted as weights. The
 conventional methods (ridge, lasso, group lasso) leave them practically free.
 
+``fixed`` is no choice of the user's: variances given per weight that no rule changes,
+for what is no weight of a network, such as a start state.
+
 How the variances follow from the weights is the *rule*: see :mod:`sparsid.rules`.
 """
 
@@ -128,14 +131,15 @@ Prior = tuple[BlockPrior, ...]
 def start_prior(network: Network, kinds: Sequence[str]) -> Prior:
     """Return variances ``1 / n_in`` for every weight, the spread they start with."""
     return tuple(
-        _start_block(block, shape, kind)
+        start_block(block, shape, kind)
         for block, shape, kind in zip(
             network.blocks, network.shapes, kinds, strict=True
         )
     )
 
 
-def _start_block(block: Block, shape: tuple[int, int], kind: str) -> BlockPrior:
+def start_block(block: Block, shape: tuple[int, int], kind: str) -> BlockPrior:
+    """Return variances ``1 / n_in`` for one block."""
     variance = 1.0 / max(shape[0] - block.bias, 1)
     rows = jnp.full(shape[0], 1.0 if kind == "column" else variance)
     columns = jnp.full(shape[1], variance if kind in ("column", "added") else 1.0)

@@ -31,7 +31,8 @@ from sklearn.utils.validation import check_is_fitted
 import sparsid
 from sparsid.errors import FileFormatError, InputError
 from sparsid.estimators import NARX
-from sparsid.fitted import Channels, Fitted
+from sparsid.fitted import Fitted
+from sparsid.forecasts import Channels
 from sparsid.models.narx import Lags, Regressor
 from sparsid.models.network import Network
 from sparsid.outcomes import Outcome

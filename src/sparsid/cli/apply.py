@@ -15,7 +15,7 @@ from sparsid.cli.results import add_forecast, as_json, check_new_file, record_co
 from sparsid.cli.terminal import notes, results_console, side_console
 from sparsid.errors import InputError
 from sparsid.estimators import NARX
-from sparsid.fitted import Channels, Forecast, over_segments
+from sparsid.forecasts import Channels, Forecast, over_segments
 from sparsid.plots import error_text
 from sparsid.reading import read, write_csv
 from sparsid.records import Record

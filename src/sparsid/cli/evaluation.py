@@ -13,7 +13,7 @@ from sparsid.baselines import Arx, persistence
 from sparsid.datasets import Benchmark
 from sparsid.errors import InputError
 from sparsid.estimators import NARX
-from sparsid.fitted import Forecast, over_segments
+from sparsid.forecasts import Forecast, over_segments
 from sparsid.outcomes import Outcome
 from sparsid.plots import BAND
 from sparsid.records import Record

@@ -12,7 +12,7 @@ import numpy as np
 
 from sparsid.cli.evaluation import Part
 from sparsid.errors import InputError
-from sparsid.fitted import Forecast
+from sparsid.forecasts import Forecast
 from sparsid.plots import BAND, identification_picture
 from sparsid.reading import write_csv
 from sparsid.records import Record

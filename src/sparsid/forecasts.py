@@ -1,0 +1,213 @@
+"""What models answer with, and what they ask of the records they are given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import NDArray
+
+from sparsid.errors import InputError
+from sparsid.records import Record
+from sparsid.scaling import Scaling
+
+# A run is called diverged when an output is this many standard deviations of the
+# estimation record away from its mean.
+DIVERGED = 100.0
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Predicted or simulated outputs, aligned with the record they are for.
+
+    Attributes
+    ----------
+    mean, std
+        (time, output) in the data's units; NaN before ``start``. ``std`` is that of a
+        new measurement: noise and weight uncertainty together.
+    start
+        First sample that is a forecast.
+    horizon
+        Samples ahead, None for a free run.
+    diverged_at
+        Sample at which the run left all bounds, None if it did not; NaN from there on.
+    """
+
+    mean: Float[np.ndarray, "time outputs"]
+    std: Float[np.ndarray, "time outputs"]
+    start: int
+    horizon: int | None
+    diverged_at: int | None
+    output_names: tuple[str, ...]
+    output_units: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Channels:
+    """Names, units and sampling time of the records a model was estimated from."""
+
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    input_units: tuple[str, ...]
+    output_units: tuple[str, ...]
+    dt: float
+
+    @staticmethod
+    def of(record: Record) -> Channels:
+        """Return the channels of a record."""
+        return Channels(
+            tuple(record.input_names),
+            tuple(record.output_names),
+            tuple(record.input_units),
+            tuple(record.output_units),
+            float(record.dt),
+        )
+
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs."""
+        return len(self.input_names)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs."""
+        return len(self.output_names)
+
+    def check(self, record: Record) -> None:
+        """Refuse a record that is not of these channels."""
+        if not isinstance(record, Record):
+            raise InputError(
+                f"a Record was expected, not {type(record).__name__}: wrap the signals "
+                "in sparsid.Record(u, y, dt)"
+            )
+        if (record.n_inputs, record.n_outputs) != (
+            self.n_inputs,
+            self.n_outputs,
+        ):
+            raise InputError(
+                f"the record has {record.n_inputs} inputs and {record.n_outputs} "
+                f"outputs but the model has {self.n_inputs} and "
+                f"{self.n_outputs}: choose the same columns"
+            )
+        for what in ("input_names", "output_names"):
+            given, own = getattr(record, what), getattr(self, what)
+            unnamed = _plain(given) or _plain(own)
+            if given != own and (sorted(given) == sorted(own) or not unnamed):
+                raise InputError(
+                    f"the record has {what} {', '.join(given)} but the model "
+                    f"{', '.join(own)}: give the same channels in the same order"
+                )
+        if not np.isclose(record.dt, self.dt, rtol=1e-3, atol=0.0):
+            raise InputError(
+                f"the record is sampled every {record.dt:g} but the model every "
+                f"{self.dt:g}: resample the record"
+            )
+
+    def inputs(self, u: Any) -> NDArray[np.float64]:
+        """Return inputs as (time, channel), or say what is wrong with them."""
+        if not hasattr(u, "__len__"):
+            raise InputError(
+                f"u is a {type(u).__name__}: give a Record, or inputs as array or table"
+            )
+        names = self.input_names
+        outputs = np.zeros((len(u), 1))
+        shaped = Record(u, outputs, self.dt, output_names=_unlike(names)).u
+        if shaped.shape[1] != self.n_inputs:
+            raise InputError(
+                f"u has {shaped.shape[1]} channels but the model has "
+                f"{self.n_inputs} inputs"
+            )
+        return shaped
+
+    def first_outputs(self, y_init: Any, known: int) -> NDArray[np.float64]:
+        """Return the outputs that start a run, or say what is wrong with them."""
+        try:
+            y = np.asarray(y_init, dtype=float)
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"y_init holds something that is no number: {error}"
+            ) from error
+        if np.isinf(y).any():
+            raise InputError("y_init holds an infinite value")
+        y = y[:, None] if y.ndim == 1 else y
+        if y.ndim != 2 or y.shape[1] != self.n_outputs or len(y) < known:
+            raise InputError(
+                f"y_init has shape {np.shape(y_init)} but at least {known} samples of "
+                f"{self.n_outputs} outputs are needed to start the run"
+            )
+        return y[:known]
+
+    def forecast(
+        self,
+        scaling: Scaling,
+        mean: Any,
+        std: Any,
+        start: int,
+        length: int,
+        horizon: int | None,
+    ) -> Forecast:
+        """Return scaled outputs from ``start`` on as a forecast in the data's units."""
+        mean, std = np.array(mean), np.array(std)
+        if horizon is None:
+            # A free run does not come back.
+            wild = np.logical_or.accumulate(~(np.abs(mean) < DIVERGED).all(1))
+        else:
+            # NaN is no divergence here: some lag was not measured.
+            wild = (np.abs(mean) >= DIVERGED).any(1)
+        diverged_at = start + int(np.argmax(wild)) if wild.any() else None
+        mean[wild] = np.nan
+        std[np.isnan(mean)] = np.nan
+        full = np.full((2, length, self.n_outputs), np.nan)
+        full[0, start:] = scaling.unscale_y(mean)
+        full[1, start:] = scaling.unscale_y_std(std)
+        return Forecast(
+            full[0],
+            full[1],
+            start,
+            horizon,
+            diverged_at,
+            self.output_names,
+            self.output_units,
+        )
+
+
+def over_segments(
+    record: Record, lag: int, forecast: Callable[[Record], Forecast]
+) -> Forecast:
+    """Return the forecasts over all gap-free stretches as one, NaN between them.
+
+    Stretches not longer than ``lag`` have none.
+    """
+    values = np.full((2, *record.y.shape), np.nan)
+    parts = []
+    for segment in record.segments():
+        if len(segment) <= max(lag, 1):
+            continue
+        at = segment.start - record.start
+        part = forecast(segment)
+        values[:, at : at + len(segment)] = part.mean, part.std
+        parts.append((at, part))
+    diverged = [at + p.diverged_at for at, p in parts if p.diverged_at is not None]
+    return Forecast(
+        values[0],
+        values[1],
+        min([at + p.start for at, p in parts], default=len(record)),
+        parts[0][1].horizon if parts else None,
+        min(diverged, default=None),
+        record.output_names,
+        record.output_units,
+    )
+
+
+def _plain(names: tuple[str, ...]) -> bool:
+    """Return whether names are those a record gives to channels without one."""
+    return all(re.fullmatch(r"[uy]\d*", name) for name in names)
+
+
+def _unlike(names: tuple[str, ...]) -> str:
+    """Return a name that is not taken."""
+    return "y" + "'" * (1 + max((len(name) for name in names), default=0))
