@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsid import datasets as datasets
     from sparsid import plots as plots
+    from sparsid.automatic import identify as identify
     from sparsid.errors import FileFormatError as FileFormatError
     from sparsid.errors import InputError as InputError
     from sparsid.estimators import NARX as NARX
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "datasets": "sparsid.datasets",
     "plots": "sparsid.plots",
+    "identify": "sparsid.automatic",
     "FileFormatError": "sparsid.errors",
     "InputError": "sparsid.errors",
     "NARX": "sparsid.estimators",

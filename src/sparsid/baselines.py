@@ -50,6 +50,34 @@ class Arx:
         )[0]
         return Arx(lags, scaling, weights)
 
+    @staticmethod
+    def chosen(records: list[Record], scaling: Scaling, largest: int = 20) -> Arx:
+        """Return the fit with the lag that the Bayesian information criterion prefers.
+
+        All lags are compared on the rows that the largest leaves.
+        """
+        first = records[0]
+        longest = max(len(s) for r in records for s in r.segments())
+        largest = max(1, min(largest, longest // 4))
+        best, least = 1, np.inf
+        for lag in range(1, largest + 1):
+            lags = Lags(first.n_inputs, first.n_outputs, lag, lag)
+            model = Arx.fit(records, lags, scaling)
+            residuals = []
+            for segment in (s for r in records for s in r.segments()):
+                if len(segment) > largest:
+                    error = (segment.y - model.predict(segment)) / scaling.y_std
+                    residuals.append(error[largest:])
+            errors = np.concatenate(residuals)
+            rows = len(errors)
+            fit = rows * np.log(np.maximum((errors**2).mean(0), 1e-300)).sum()
+            criterion = fit + model.weights.size * np.log(rows)
+            if criterion < least:
+                best, least = lag, criterion
+        return Arx.fit(
+            records, Lags(first.n_inputs, first.n_outputs, best, best), scaling
+        )
+
     def predict(self, segment: Record) -> Values:
         """Return one-step predictions over a record without gaps."""
         u = self.scaling.scale_u(segment.u)

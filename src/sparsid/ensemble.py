@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.arrays import Array
+from sparsid.curvature.forms import unflatten
 from sparsid.errors import InputError
-from sparsid.forecasts import Channels, Forecast, over_segments
+from sparsid.forecasts import Channels, Forecast, check_draws, over_segments, width
 from sparsid.models.network import Params
 from sparsid.models.state_space import START_VARIANCE, StateNetwork
-from sparsid.noise import Noise, predicted, whiten
-from sparsid.objectives import outputs, sensitivities
+from sparsid.noise import Noise, predicted, sampled, whiten
+from sparsid.objectives import outputs
 from sparsid.outcomes import Outcome
 from sparsid.records import Record
 from sparsid.scaling import Scaling
@@ -71,6 +72,18 @@ class Ensemble:
             variance = np.asarray(self.noise.white + self.noise.coloured)
         return np.asarray(self.scaling.unscale_y_std(np.sqrt(np.median(variance, 0))))
 
+    @property
+    def noise_parts(self) -> tuple[NDArray[np.float64], ...]:
+        """Deviations of the white and the coloured part, and the correlation of that.
+
+        Per output, median over members, in the data's units.
+        """
+        with jax.enable_x64(True):
+            parts = [self.noise.white, self.noise.coloured, self.noise.phi]
+        white, coloured, phi = (np.median(np.asarray(p), axis=0) for p in parts)
+        scale = self.scaling.unscale_y_std
+        return scale(np.sqrt(white)), scale(np.sqrt(coloured)), phi
+
     def member(self, k: int) -> Ensemble:
         """Return one member, as an ensemble of one."""
         k = range(len(self))[k]
@@ -85,7 +98,9 @@ class Ensemble:
 
     # -- use -----------------------------------------------------------------------
 
-    def simulate(self, u: Any, y_init: Any = None, *, bands: bool = True) -> Forecast:
+    def simulate(
+        self, u: Any, y_init: Any = None, *, samples: int = 100, seed: int = 0
+    ) -> Forecast:
         """Return the free run.
 
         Parameters
@@ -96,16 +111,20 @@ class Ensemble:
             estimation record started.
         y_init
             Measured outputs of the first samples of ``u``, at least ``known``.
-        bands
-            Whether to compute standard deviations.
+        samples
+            Draws of weights, start states and noise, taken from the members in turn,
+            for the standard deviation; 0 leaves it NaN.
         """
+        check_draws(samples, seed)
         if isinstance(u, Record):
             if y_init is not None:
                 raise InputError("a record carries its outputs: leave y_init out")
             self.channels.check(u)
             if np.isnan(u.u).any() or np.isnan(u.y[: self.known]).any():
                 return over_segments(
-                    u, self.known, lambda part: self.simulate(part, bands=bands)
+                    u,
+                    self.known,
+                    lambda part: self.simulate(part, samples=samples, seed=seed),
                 )
             inputs: Any = u.u
             first: Any = u.y[: self.known]
@@ -130,9 +149,11 @@ class Ensemble:
         with jax.enable_x64(True):
             v = jnp.asarray(self.scaling.scale_u(inputs))
             params = self._started(v, first)
-            runs, variance = self._runs(params, v, bands)
-        noise = self._noise_variance() if bands else np.nan
-        mean, std = _combined(runs, variance + noise)
+            mean = np.median(_member_runs(self.model, params, v), axis=0)
+            std = np.full(mean.shape, np.nan)
+            if samples:
+                draws = self._draws(params, v, samples, seed)
+                std = width(draws)
         return self.channels.forecast(
             self.scaling, mean[start:], std[start:], start, len(inputs), None
         )
@@ -159,7 +180,7 @@ class Ensemble:
         with jax.enable_x64(True):
             u = jnp.asarray(self.scaling.scale_u(record.u))
             params = self._started(u, record.y[: self.known])
-            runs, variance = self._runs(params, u, bands=True)
+            runs = np.asarray(_member_runs(self.model, params, u))
             y = self.scaling.scale_y(record.y)
             measured = jnp.asarray(~np.isnan(y), float)
             residual = jnp.nan_to_num(jnp.asarray(y) - runs)
@@ -169,9 +190,9 @@ class Ensemble:
         runs = np.clip(
             runs + np.asarray(expected), self.model.floor, self.model.ceiling
         )
-        # The filter has seen what the weights get wrong; what is left of that is in
-        # the residual's own spread.
-        mean, std = _combined(runs, 0.0 * variance + np.asarray(spread))
+        # What the weights get wrong is in the residual that the filter has followed.
+        own = np.median(np.broadcast_to(spread, runs.shape), axis=0)
+        mean, std = np.median(runs, axis=0), np.sqrt(own + width(runs) ** 2)
         return self.channels.forecast(
             self.scaling, mean[start:], std[start:], start, len(record), horizon
         )
@@ -188,26 +209,28 @@ class Ensemble:
             )[:, None]
         return (*self.params[:-1], start)
 
-    def _runs(self, params: Params, u: Array, bands: bool) -> tuple[Any, Any]:
-        """Return the members' runs, and the variance that their weights cause."""
-        if not bands:
-            runs = np.asarray(_member_runs(self.model, params, u))
-            return runs, np.full(runs.shape, np.nan)
-        weights = sum(w[0].size for w in params)
-        shape = self.covariance[:, :weights, :weights]
-        runs, variance = _member_bands(self.model, params, u, jnp.asarray(shape))
-        return np.asarray(runs), np.asarray(variance)
+    def _draws(self, params: Params, u: Array, count: int, seed: int) -> Any:
+        """Return free runs with drawn weights, start states and noise.
 
-    def _noise_variance(self) -> Any:
-        with jax.enable_x64(True):
-            return np.asarray(self.noise.white + self.noise.coloured)[:, None]
-
-
-def _combined(runs: Any, variance: Any) -> tuple[Any, Any]:
-    """Return the median of the runs, and their own and mutual spread as one."""
-    low, mean, high = np.quantile(runs, (0.158655, 0.5, 0.841345), axis=0)
-    own = np.median(np.broadcast_to(variance, runs.shape), axis=0)
-    return mean, np.sqrt(own + ((high - low) / 2.0) ** 2)
+        Weights and start states go through the linearised model: the posterior is
+        Gaussian for that alone, and draws along directions the data leave open would
+        leave its range.
+        """
+        key_w, key_e = jax.random.split(jax.random.key(seed))
+        member = np.arange(count) % len(self)
+        like = tuple(w[0] for w in params)
+        size = sum(w.size for w in like)
+        # Eigenvalues: a vanished weight has variance zero, Cholesky would fail.
+        values, vectors = np.linalg.eigh(self.covariance[:, :size, :size])
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        normal = jax.random.normal(key_w, (count, size))
+        drawn = jnp.einsum("mij,mj->mi", roots[member], normal)
+        moved = jax.vmap(lambda w: unflatten(w, like))(drawn)
+        centre = tuple(jnp.asarray(w)[member] for w in params)
+        noise = Noise(*(jnp.asarray(c)[member] for c in self.noise))
+        keys = jax.random.split(key_e, count)
+        runs = _moved_runs(self.model, centre, moved, u) + _noises(noise, u, keys)
+        return np.clip(runs, self.model.floor, self.model.ceiling)
 
 
 @partial(jax.jit, static_argnames="model")
@@ -216,18 +239,21 @@ def _member_runs(model: StateNetwork, params: Params, u: Array) -> Array:
 
 
 @partial(jax.jit, static_argnames="model")
-def _member_bands(
-    model: StateNetwork, params: Params, u: Array, covariance: Array
-) -> tuple[Array, Array]:
-    """Return runs and their variance by the weights, member after member."""
+def _moved_runs(model: StateNetwork, params: Params, moved: Params, u: Array) -> Array:
+    """Return runs of the linearised model with the weights moved."""
 
-    def one(member: tuple[Params, Array]) -> tuple[Array, Array]:
-        weights, C = member
-        y, J = sensitivities(model, weights, jnp.array(0), jnp.zeros(0), u)
-        return y, ((J @ C) * J).sum(-1)
+    def one(params: Params, direction: Params) -> Array:
+        run, change = jax.jvp(
+            lambda p: outputs(model, p, p[-1][0], u), (params,), (direction,)
+        )
+        return run + change
 
-    runs, variance = jax.lax.map(one, (params, covariance))
-    return runs, variance
+    return jax.vmap(one)(params, moved)
+
+
+@jax.jit
+def _noises(noise: Noise, u: Array, keys: Array) -> Array:
+    return jax.vmap(lambda n, key: sampled(n, len(u), key=key))(noise, keys)
 
 
 @partial(jax.jit, static_argnames="model")

@@ -73,7 +73,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         for record in as_records(u, y, self._fitted.channels.dt):
             for segment in record.segments():
                 if len(segment) > self.max_lag_ + 1:
-                    run = self._mean_run(segment)
+                    run = self._fitted.simulate(segment, samples=0)
                     fit = np.asarray(fit_percent(segment, run)) / 100.0
                     scores.append(np.maximum(fit, DIVERGED_SCORE))
         if not scores:
@@ -130,10 +130,6 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
     # -- what models differ in -----------------------------------------------------
 
     def _fit(self, records: list[Record], progress: Report | None) -> F:
-        raise NotImplementedError
-
-    def _mean_run(self, record: Record) -> Forecast:
-        """Return the free run without bands."""
         raise NotImplementedError
 
     def _one_record(self, u: Any, y: Any) -> Record:
@@ -262,9 +258,6 @@ class NARX(Estimator[Fitted]):
     def _fit(self, records: list[Record], progress: Report | None) -> Fitted:
         return fit_records(self.get_params(deep=False), records, progress)
 
-    def _mean_run(self, record: Record) -> Forecast:
-        return self._fitted.simulate(record, samples=0)
-
     def predict(
         self,
         u: Any,
@@ -379,9 +372,6 @@ class StateSpace(Estimator[Ensemble]):
     def _fit(self, records: list[Record], progress: Report | None) -> Ensemble:
         return fit_free_run(self.get_params(deep=False), records, progress)
 
-    def _mean_run(self, record: Record) -> Forecast:
-        return self._fitted.simulate(record, bands=False)
-
     def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
 
@@ -392,7 +382,9 @@ class StateSpace(Estimator[Ensemble]):
         """
         return self._fitted.predict(self._one_record(u, y), horizon)
 
-    def simulate(self, u: Any, y_init: Any = None, *, bands: bool = True) -> Forecast:
+    def simulate(
+        self, u: Any, y_init: Any = None, *, samples: int = 100, seed: int = 0
+    ) -> Forecast:
         """Return the free run over a record, or over inputs alone.
 
         Parameters
@@ -402,10 +394,11 @@ class StateSpace(Estimator[Ensemble]):
             starts from the state in which the first estimation record started.
         y_init
             Measured outputs that settle the start of a run over inputs.
-        bands
-            Whether to compute standard deviations.
+        samples, seed
+            Draws of weights, start states and noise behind the standard deviation; 0:
+            none.
         """
-        return self._fitted.simulate(u, y_init, bands=bands)
+        return self._fitted.simulate(u, y_init, samples=samples, seed=seed)
 
     @property
     def log_evidence_(self) -> float:
@@ -421,3 +414,6 @@ class StateSpace(Estimator[Ensemble]):
     def max_lag_(self) -> int:
         """Number of measured outputs that start a run."""
         return int(self._fitted.known)
+
+
+Model = NARX | StateSpace

@@ -11,7 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.errors import InputError
-from sparsid.forecasts import DIVERGED, Channels, Forecast, over_segments
+from sparsid.forecasts import (
+    Channels,
+    Forecast,
+    check_draws,
+    over_segments,
+    width,
+)
 from sparsid.models.narx import (
     Lags,
     Recursion,
@@ -100,7 +106,7 @@ class Fitted:
         """
         self.channels.check(record)
         horizon = whole("horizon", horizon, 1, LARGEST_LAG)
-        _check_draws(samples, seed)
+        check_draws(samples, seed)
         start = self.lags.max_lag + horizon - 1
         if len(record) <= start:
             raise InputError(
@@ -165,7 +171,7 @@ class Fitted:
             Draws of weights and noise for the standard deviation; 0 leaves it NaN.
         """
         lag = self.lags.max_lag
-        _check_draws(samples, seed)
+        check_draws(samples, seed)
         if isinstance(u, Record):
             if y_init is not None:
                 raise InputError("a record carries its outputs: leave y_init out")
@@ -242,23 +248,4 @@ class Fitted:
 
         disturbed = jax.vmap(lambda e_k: run(params, e_k))(e)
         moved = jax.vmap(along)(self.posterior.sample(params, samples, key=key_w))
-        return np.hypot(_width(disturbed), _width(moved))
-
-
-def _check_draws(samples: int, seed: int) -> None:
-    whole("samples", samples, 0, 1_000_000)
-    if samples == 1:
-        raise InputError("samples=1 has no spread: give 0 for none, or 2 or more")
-    whole("seed", seed, 0, 2**32 - 1)
-
-
-def _width(runs: Any) -> NDArray[np.float64]:
-    """Return half the central 68 % of runs, the standard deviation of a Gaussian.
-
-    One run that runs away does not move it.
-    """
-    runs = np.nan_to_num(
-        np.asarray(runs), nan=DIVERGED, posinf=DIVERGED, neginf=-DIVERGED
-    )
-    low, high = np.quantile(np.clip(runs, -DIVERGED, DIVERGED), (0.158655, 0.841345), 0)
-    return np.asarray((high - low) / 2.0)
+        return np.hypot(width(disturbed), width(moved))

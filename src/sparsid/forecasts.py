@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sparsid.errors import InputError
 from sparsid.records import Record
 from sparsid.scaling import Scaling
+from sparsid.settings import whole
 
 # A run is called diverged when an output is this many standard deviations of the
 # estimation record away from its mean.
@@ -211,3 +212,23 @@ def _plain(names: tuple[str, ...]) -> bool:
 def _unlike(names: tuple[str, ...]) -> str:
     """Return a name that is not taken."""
     return "y" + "'" * (1 + max((len(name) for name in names), default=0))
+
+
+def check_draws(samples: int, seed: int) -> None:
+    """Refuse numbers of draws that tell nothing."""
+    whole("samples", samples, 0, 1_000_000)
+    if samples == 1:
+        raise InputError("samples=1 has no spread: give 0 for none, or 2 or more")
+    whole("seed", seed, 0, 2**32 - 1)
+
+
+def width(runs: Any) -> NDArray[np.float64]:
+    """Return half the central 68 % of runs, the standard deviation of a Gaussian.
+
+    One run that runs away does not move it.
+    """
+    runs = np.nan_to_num(
+        np.asarray(runs), nan=DIVERGED, posinf=DIVERGED, neginf=-DIVERGED
+    )
+    low, high = np.quantile(np.clip(runs, -DIVERGED, DIVERGED), (0.158655, 0.841345), 0)
+    return np.asarray((high - low) / 2.0)

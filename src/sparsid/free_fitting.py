@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,16 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid import members
+from sparsid.arrays import Array
 from sparsid.curvature import Curvature
 from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
 from sparsid.evidence import Problem, State
 from sparsid.forecasts import Channels
 from sparsid.history import Progress, Report
+from sparsid.models.network import Params
 from sparsid.models.state_space import StateNetwork
 from sparsid.moves import threshold
 from sparsid.noise import Noise
-from sparsid.objectives import FreeRun, Linearised, Runs
+from sparsid.objectives import FreeRun, Linearised, Runs, outputs
 from sparsid.outcomes import Outcome
 from sparsid.posterior import laplace
 from sparsid.priors import resolve_kinds
@@ -46,8 +49,10 @@ WINDOW = 6
 VANISHED = 1e-8
 # Outputs at an extreme that count as saturation: so many in a row, so many in all.
 IN_A_ROW, SATURATED_SHARE = 3, 0.005
-# Typical change per sample, in the steps from sample to sample of the outputs.
-RATE_FACTOR, SMALLEST_RATE, LARGEST_RATE = 2.0, 0.01, 1.0
+# Typical change per sample, in the steps from sample to sample of the outputs; out of
+# a few values, as programs are compiled for each.
+RATE_FACTOR = 2.0
+RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 FEWEST_SAMPLES = 30
 
 
@@ -113,9 +118,74 @@ def fit_free_run(
     with jax.enable_x64(True):
         data = _runs(stretches, scaling)
         model, notes = _structure(settings, stretches, scaling)
-        run = _Fit(model, data, settings, report)
+        everything = np.repeat(data.measured[None], settings.starts, axis=0)
+        run = _Fit(model, data._replace(measured=everything), settings, report)
         outcome = run.run()
-        return run.finish(outcome, Channels.of(records[0]), scaling, notes)
+        fitted = run.finish(outcome, Channels.of(records[0]), scaling, notes)
+        runs = np.asarray(member_outputs(model, fitted.params, data))
+    y, measured = np.asarray(data.y), np.asarray(data.measured)
+    squares = (np.median(runs, axis=0) - y) ** 2 * measured
+    mean = squares.sum((0, 1)) / measured.sum((0, 1))
+    fitted.details.update(
+        free_run_rmse=scaling.unscale_y_std(np.sqrt(mean)).tolist(),
+        samples=sum(len(r) for r in records),
+        records=len(records),
+        segments=len(stretches),
+    )
+    return fitted
+
+
+def held_out_errors(
+    params: dict[str, Any],
+    records: list[Record],
+    blocks: int,
+    report: Report | None = None,
+) -> NDArray[np.float64]:
+    """Return the free-run error on every block that was not learnt from.
+
+    The run goes through the block with its inputs known and its outputs unseen, so one
+    batch of members serves all blocks. The error is that of the median over the starts
+    of a block, root mean squared over outputs, in standard deviations.
+    """
+    settings = Settings.of(params, records[0].n_outputs)
+    stretches = _stretches(records)
+    scaling = Scaling.of(stretches)
+    with jax.enable_x64(True):
+        data = _runs(stretches, scaling)
+        model, _ = _structure(settings, stretches, scaling)
+        held = _blocks(data.measured, blocks)
+        masks = np.asarray(data.measured) * (1.0 - held)
+        masks = np.repeat(masks, settings.starts, axis=0)
+        starts = settings._replace(starts=blocks * settings.starts)
+        run = _Fit(model, data._replace(measured=jnp.asarray(masks)), starts, report)
+        run.run()
+        runs = np.asarray(member_outputs(model, run.descent.state.params, data))
+    runs = runs.reshape(blocks, settings.starts, *runs.shape[1:])
+    squares = (np.median(runs, axis=1) - np.asarray(data.y)) ** 2
+    counted = held * np.asarray(data.measured)
+    error = (squares * counted).sum((1, 2, 3)) / counted.sum((1, 2, 3))
+    return np.asarray(np.sqrt(error))
+
+
+@partial(jax.jit, static_argnames="model")
+def member_outputs(model: StateNetwork, params: Params, data: Runs) -> Array:
+    """Return the runs of all members over all records."""
+
+    def one(params: Params) -> Array:
+        return jax.vmap(lambda x, u: outputs(model, params, x, u))(params[-1], data.u)
+
+    return jax.vmap(one)(params)
+
+
+def _blocks(measured: Array, blocks: int) -> NDArray[np.float64]:
+    """Return one where a sample belongs to a block, for each of equal blocks."""
+    seen = np.asarray(measured).any(-1)
+    place = np.cumsum(seen.ravel()).reshape(seen.shape) - 1
+    number_ = np.minimum(place * blocks // max(int(seen.sum()), 1), blocks - 1)
+    shape = (blocks, 1, 1, 1)
+    return np.where(
+        number_[None, :, :, None] == np.arange(blocks).reshape(shape), 1.0, 0.0
+    )
 
 
 class _Fit:
@@ -184,7 +254,6 @@ class _Fit:
             np.asarray(noise.white + noise.coloured),
             1.0,
             self.seconds[-1],
-            starts=self.settings.starts,
         )
         return bool(self.report(progress))
 
@@ -313,7 +382,7 @@ def _structure(
         settings.states,
         settings.hidden,
         len(stretches),
-        float(np.clip(rate, SMALLEST_RATE, LARGEST_RATE)),
+        min(RATES, key=lambda r: abs(np.log(r / max(rate, RATES[0])))),
         tuple(floor),
         tuple(ceiling),
         settings.activation,

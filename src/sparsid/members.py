@@ -1,8 +1,9 @@
 """Members: many starts of one model going downhill together.
 
 Free runs are long chains of small operations, so a batch of starts costs little more
-than one. Every step, update and evaluation is one small compiled program over all
-members; each member has its own damping and takes only what lowers its own cost.
+than one. Members may even learn from different samples of the records, which makes
+cross-validation one more batch. Every step, update and evaluation is one small compiled
+program over all members; each has its own damping and takes only what lowers its cost.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ DIRECTIONS = (
     *((s, -s, -s) for s in (1, -1)),
 )
 LARGEST_STRIDE = 2.0
+# What members have of their own in the data: which samples they may learn from.
+OWN_DATA = Runs(u=None, y=None, measured=0, first=None)
 
 
 class Descent(NamedTuple):
@@ -92,8 +95,9 @@ def update_noise(problem: Problem, d: Descent, data: Runs) -> Descent:
 def _evaluate(problem: Problem, state: State, data: Runs) -> Evaluation:
     weights = Weights(1.0, 1.0)
     at: Evaluation = jax.vmap(
-        lambda s: evaluate(problem, s, s.prior, data, weights, 0.0, full=True)
-    )(state)
+        lambda s, d: evaluate(problem, s, s.prior, d, weights, 0.0, full=True),
+        in_axes=(0, OWN_DATA),
+    )(state, data)
     return at
 
 
@@ -140,8 +144,9 @@ def _updated(rule: SparseBayes, d: Descent) -> State:
 @partial(jax.jit, static_argnames="problem")
 def _other_noise(problem: Problem, d: Descent, data: Runs) -> tuple[State, Array]:
     noise, stride = jax.vmap(
-        lambda state, stride: _better_noise(problem.objective, state, data, stride)
-    )(d.state, d.stride)
+        lambda *member: _better_noise(problem.objective, *member),
+        in_axes=(0, OWN_DATA, 0),
+    )(d.state, data, d.stride)
     return d.state._replace(noise=noise), stride
 
 

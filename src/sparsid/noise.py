@@ -117,3 +117,17 @@ def predicted(
     P = jnp.concatenate([first + noise.coloured, F[: len(F) - ago] - noise.white])
     spread = phi ** (2 * ago) * P + (1.0 - phi ** (2 * ago)) * noise.coloured
     return mean, spread + noise.white
+
+
+def sampled(noise: Noise, length: int, *, key: Array) -> Float[Array, "time outputs"]:
+    """Return a draw of the noise."""
+    key_a, key_e = jax.random.split(key)
+    shape = (length, len(noise.log_white))
+    w = jnp.sqrt(noise.coloured) * jax.random.normal(key_a, shape)
+    e = jnp.sqrt(noise.white) * jax.random.normal(key_e, shape)
+
+    def advance(a: Array, w: Array) -> tuple[Array, Array]:
+        return noise.phi * a + jnp.sqrt(1.0 - noise.phi**2) * w, a
+
+    _, a = jax.lax.scan(advance, w[0], jnp.roll(w, -1, axis=0))
+    return a + e

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sparsid.estimators import NARX
+from sparsid.ensemble import Ensemble
+from sparsid.estimators import NARX, StateSpace
 from sparsid.fitted import Fitted
 
 WIDTH = 80
@@ -19,53 +20,74 @@ LABEL_WIDTH = 18
 LISTED_NOTES = 5
 
 
-def summary(model: NARX) -> str:
+def summary(model: NARX | StateSpace) -> str:
     """Return what was identified, as aligned text of at most 80 columns."""
     check_is_fitted(model, "fitted_")
     fitted = model.fitted_
-    lines = [
-        *_data_lines(fitted),
-        ("", ""),
-        *_structure_lines(fitted),
-        ("", ""),
-        *_quality_lines(model),
-    ]
-    title = f"NARX model of {', '.join(fitted.channels.output_names)}"
+    if isinstance(fitted, Ensemble):
+        structure, quality = _state_lines(fitted), _member_lines(fitted)
+    else:
+        structure, quality = _structure_lines(fitted), _quality_lines(fitted, model)
+    lines = [*_data_lines(fitted), ("", ""), *structure, ("", ""), *quality]
+    kind = "State-space" if isinstance(fitted, Ensemble) else "NARX"
+    title = f"{kind} model of {', '.join(fitted.channels.output_names)}"
     head = textwrap.shorten(title, WIDTH, placeholder=" ...")
     return "\n".join([head, "-" * len(head), *_aligned(lines)])
 
 
-def result_dict(model: NARX) -> dict[str, Any]:
+def result_dict(model: NARX | StateSpace) -> dict[str, Any]:
     """Return the facts of the summary as numbers, texts and lists.
 
     Values that are not finite become None, so that every JSON reader accepts them.
     """
     check_is_fitted(model, "fitted_")
     fitted = model.fitted_
-    channels, details = fitted.channels, fitted.details
+    channels = fitted.channels
     facts = {
         "inputs": _named(channels.input_names, channels.input_units),
         "outputs": _named(channels.output_names, channels.output_units),
         "dt": channels.dt,
-        "max_lag": fitted.lags.max_lag,
+        "max_lag": model.max_lag_,
+        "weights_kept": fitted.weights_kept,
+        "weights_total": fitted.weights_total,
+        "kept": fitted.weights_kept / fitted.weights_total,
+        "noise_std": fitted.noise_std.tolist(),
+        "log_evidence": model.log_evidence_,
+        "cycles": len(fitted.history.get("cost", ())),
+        "outcome": fitted.outcome.value,
+        "remedy": fitted.outcome.remedy,
+        **(_ensemble(fitted) if isinstance(fitted, Ensemble) else _network(fitted)),
+        **fitted.details,
+    }
+    cleaned: dict[str, Any] = finite(facts)
+    return cleaned
+
+
+def _network(fitted: Fitted) -> dict[str, Any]:
+    return {
         "regressors": list(fitted.regressor_names),
         "widths": list(fitted.network.widths),
         "start_widths": list(fitted.start_widths),
         "activation": fitted.network.activation,
         "linear_path": fitted.network.linear_path,
-        "weights_kept": fitted.weights_kept,
-        "weights_total": fitted.weights_total,
-        "kept": fitted.weights_kept / fitted.weights_total,
-        "noise_std": fitted.noise_std.tolist(),
-        "log_evidence": fitted.log_evidence,
         "effective_weights": _last(fitted, "effective_weights"),
-        "cycles": len(fitted.history.get("cost", ())),
-        "outcome": fitted.outcome.value,
-        "remedy": fitted.outcome.remedy,
-        **details,
     }
-    cleaned: dict[str, Any] = finite(facts)
-    return cleaned
+
+
+def _ensemble(fitted: Ensemble) -> dict[str, Any]:
+    white, coloured, phi = fitted.noise_parts
+    return {
+        "states": fitted.model.states,
+        "hidden": list(fitted.model.hidden),
+        "activation": fitted.model.activation,
+        "rate": fitted.model.rate,
+        "members": len(fitted),
+        "dropped": fitted.dropped,
+        "members_log_evidence": fitted.log_evidence.tolist(),
+        "white_std": white.tolist(),
+        "coloured_std": coloured.tolist(),
+        "coloured_phi": phi.tolist(),
+    }
 
 
 def finite(value: Any) -> Any:
@@ -85,10 +107,10 @@ def with_unit(value: float, unit: str) -> str:
     return f"{number} {unit}".rstrip() if math.isfinite(value) else number
 
 
-def kept_text(fitted: Fitted) -> str:
+def kept_text(fitted: Fitted | Ensemble) -> str:
     """Return how many weights are left, such as "26 of 11200 weights, 0.23 %"."""
     share = percent(fitted.weights_kept / fitted.weights_total)
-    return f"{fitted.weights_kept} of {fitted.weights_total} weights, {share}"
+    return f"{fitted.weights_kept:g} of {fitted.weights_total} weights, {share}"
 
 
 def percent(share: float) -> str:
@@ -100,7 +122,7 @@ def percent(share: float) -> str:
 # -- the parts of the text -----------------------------------------------------------
 
 
-def _data_lines(fitted: Fitted) -> list[tuple[str, str]]:
+def _data_lines(fitted: Fitted | Ensemble) -> list[tuple[str, str]]:
     channels, details = fitted.channels, fitted.details
     counts = []
     for key, what in (("records", "record"), ("samples", "sample")):
@@ -133,8 +155,41 @@ def _structure_lines(fitted: Fitted) -> list[tuple[str, str]]:
     ]
 
 
-def _quality_lines(model: NARX) -> list[tuple[str, str]]:
-    fitted = model.fitted_
+def _state_lines(fitted: Ensemble) -> list[tuple[str, str]]:
+    model = fitted.model
+    outputs = ", ".join(fitted.channels.output_names)
+    hidden = model.states - model.outputs
+    latent = f" and {hidden} that {'is' if hidden == 1 else 'are'} not measured"
+    neurons = ", ".join(f"layer {k}: {n}" for k, n in enumerate(model.hidden, 1))
+    return [
+        ("states", f"{model.states}: {outputs}{latent if hidden else ''}"),
+        ("neurons", f"{neurons or 'none: a linear model'} ({model.activation})"),
+        ("kept", f"{kept_text(fitted)}; mean over members, biases not counted"),
+    ]
+
+
+def _member_lines(fitted: Ensemble) -> list[tuple[str, str]]:
+    names, units = fitted.channels.output_names, fitted.channels.output_units
+    white, coloured, phi = fitted.noise_parts
+    slow = "correlation " + ", ".join(f"{p:.3f}" for p in phi)
+    lines = [
+        ("white noise std", _values(white.tolist(), names, units)),
+        ("coloured std", f"{_values(coloured.tolist(), names, units)} ({slow})"),
+    ]
+    errors = fitted.details.get("free_run_rmse")
+    if errors is not None:
+        text = f"{_values(errors, names, units)} (estimation)"
+        lines.append(("free-run error", text))
+    evidence = fitted.log_evidence
+    spread = f"{evidence.min():.1f} to {evidence.max():.1f}"
+    dropped = f", {fitted.dropped} dropped" if fitted.dropped else ""
+    lines.append(("members", f"{len(fitted)}{dropped}; log evidence {spread}"))
+    cycles = len(fitted.history.get("cost", ()))
+    lines.append(("outcome", f"{fitted.outcome} after {_count(cycles, 'cycle')}"))
+    return lines
+
+
+def _quality_lines(fitted: Fitted, model: Any) -> list[tuple[str, str]]:
     names, units = fitted.channels.output_names, fitted.channels.output_units
     noise = fitted.noise_std.tolist()
     lines = [("noise std", _values(noise, names, units))]

@@ -82,6 +82,7 @@ def common(
 
 @app.command(help=IDENTIFY, epilog=EXIT_CODES)
 def identify(
+    context: typer.Context,
     files: o.Files = None,
     input_: o.Inputs = None,
     no_input: o.NoInput = False,
@@ -91,6 +92,8 @@ def identify(
     separator: o.Separator = None,
     decimal: o.Decimal = None,
     test_fraction: o.TestFraction = None,
+    model: o.Kind = "narx",
+    states: o.States = 2,
     lags: o.Lags = 5,
     input_lags: o.InputLags = None,
     output_lags: o.OutputLags = None,
@@ -113,6 +116,7 @@ def identify(
     starts: o.Starts = 1,
     workers: o.Workers = None,
     memory_limit: o.MemoryLimit = 4.0,
+    budget: o.Budget = None,
     seed: o.Seed = 0,
     out: o.OutFolder = Path("sparsid-results"),
     overwrite: o.Overwrite = False,
@@ -124,6 +128,7 @@ def identify(
     from sparsid.cli.identify import identify as run
 
     settings = {
+        "states": states,
         "lags": lags,
         "input_lags": input_lags,
         "output_lags": output_lags,
@@ -146,8 +151,10 @@ def identify(
         "starts": starts,
         "workers": workers,
         "memory_limit": memory_limit,
+        "budget": _seconds(budget),
         "seed": seed,
     }
+    settings = _for_model(model, settings, context)
     if no_input and input_:
         raise InputError("--no-input and --input were given: leave one of them out")
     inputs = [] if no_input else input_ or None
@@ -161,6 +168,7 @@ def identify(
         overwrite,
         quiet,
         json,
+        model,
         settings,
     )
     raise typer.Exit(run(request))
@@ -227,6 +235,42 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
 
     found = load(model)
     print(as_json(result_dict(found)) if json else summary(found))
+
+
+def _for_model(
+    model: str, settings: dict[str, Any], context: typer.Context
+) -> dict[str, Any]:
+    """Return the settings of that kind of model; refuse those given for another."""
+    from sparsid.cli.identify import SETTINGS
+    from sparsid.settings import one_of
+
+    own = SETTINGS[one_of("--model", model, SETTINGS)]
+    given = {
+        name
+        for name in settings
+        if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
+    }
+    if given - own:
+        name = "--" + min(given - own).replace("_", "-")
+        others = " or ".join(k for k in SETTINGS if min(given - own) in SETTINGS[k])
+        raise InputError(f"{name} is for --model {others}, not for {model}")
+    # NARX has the defaults that the options show, the others their own.
+    wanted = own if model == "narx" else own & given
+    return {name: settings[name] for name in wanted}
+
+
+def _seconds(text: str | None) -> float | None:
+    """Return the seconds of a duration such as "90", "2m" or "1h"."""
+    if text is None:
+        return None
+    scale = {"s": 1.0, "m": 60.0, "h": 3600.0}.get(text[-1:])
+    try:
+        value = float(text if scale is None else text[:-1]) * (scale or 1.0)
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < float("inf"):
+        raise InputError(f"--budget {text!r} is no time: give 90, 90s, 2m or 1h")
+    return value
 
 
 def _table(

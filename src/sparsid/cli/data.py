@@ -13,7 +13,6 @@ from sparsid.datasets import Benchmark
 from sparsid.errors import InputError
 from sparsid.reading import read
 from sparsid.records import Record, check_compatible
-from sparsid.settings import make_lags
 
 DEFAULT_TEST_FRACTION = 0.25
 
@@ -119,18 +118,10 @@ def benchmark_data(benchmark: Benchmark) -> Data:
     )
 
 
-def check_test(data: Data, params: dict[str, Any]) -> None:
-    """Refuse a test part that the model could not be scored on.
-
-    Parameters
-    ----------
-    params
-        The estimator's settings.
-    """
+def check_test(data: Data, lag: int) -> None:
+    """Refuse a test part that a model of this lag could not be scored on."""
     if data.benchmark is not None or data.test_rule == "none":
         return
-    first = data.estimation[0]
-    lag = make_lags(params, first.n_inputs, first.n_outputs).max_lag
     # Lengths and gaps only: the values stay unseen.
     stretches = [s for record in data.reveal_test() for s in record.segments()]
     longest = max((len(s) for s in stretches), default=0)

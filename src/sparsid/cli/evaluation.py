@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sparsid.baselines import Arx, persistence
 from sparsid.datasets import Benchmark
 from sparsid.errors import InputError
-from sparsid.estimators import NARX
+from sparsid.estimators import Model
 from sparsid.forecasts import Forecast, over_segments
 from sparsid.outcomes import Outcome
 from sparsid.plots import BAND
@@ -40,7 +40,7 @@ class Part:
 
 
 def forecast_part(
-    model: NARX, name: PartName, records: list[Record], numbers: list[int]
+    model: Model, name: PartName, records: list[Record], numbers: list[int]
 ) -> Part:
     """Return one-step predictions and free runs over records."""
     # The weights of a diverged model are not finite, and there is nothing to draw.
@@ -64,7 +64,7 @@ def usable(record: Record, lag: int) -> list[Record]:
     return [s for s in record.segments() if len(s) > max(lag, 1)]
 
 
-def scores(part: Part, model: NARX, arx: Arx) -> dict[str, Any]:
+def scores(part: Part, model: Model, arx: Arx) -> dict[str, Any]:
     """Return the errors of model and baselines on the same rows of all records.
 
     Rows count that have all their lags inside one gap-free stretch. A run that
@@ -102,7 +102,7 @@ def scores(part: Part, model: NARX, arx: Arx) -> dict[str, Any]:
 class _MeanOnly:
     """A model that leaves out the standard deviations, which scores do not need."""
 
-    def __init__(self, model: NARX) -> None:
+    def __init__(self, model: Model) -> None:
         self.max_lag_ = model.max_lag_
         self.predict = model.predict
         self._model = model
@@ -111,7 +111,7 @@ class _MeanOnly:
         return self._model.simulate(u, samples=0)
 
 
-def protocol_scores(benchmark: Benchmark, model: NARX) -> dict[str, Any]:
+def protocol_scores(benchmark: Benchmark, model: Model) -> dict[str, Any]:
     """Return the errors on the benchmark's test record, protocol by protocol."""
     found: dict[str, Any] = {}
     for protocol in ("one-step", "A", "B", "C"):

@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from sparsid import automatic
 from sparsid.baselines import Arx
 from sparsid.cli.data import Data, check_test, data_lines, load_data
 from sparsid.cli.evaluation import Part, forecast_part, protocol_scores, scores
@@ -33,11 +34,19 @@ from sparsid.cli.terminal import (
     results_console,
     side_console,
 )
-from sparsid.estimators import NARX
+from sparsid.ensemble import Ensemble
+from sparsid.estimators import NARX, Model, StateSpace
 from sparsid.outcomes import Outcome
+from sparsid.settings import make_lags
 from sparsid.summary import result_dict
 
 FORMAT, SCHEMA = "sparsid-result", 1
+# What can be set for each kind of model.
+SETTINGS = {
+    "narx": set(NARX().get_params()),
+    "state-space": set(StateSpace().get_params()),
+    "auto": {"budget", "seed"},
+}
 REPORTED_VERSIONS = ("sparsid", "jax", "jaxlib", "numpy", "scipy", "scikit-learn")
 
 
@@ -54,6 +63,7 @@ class Request:
     overwrite: bool
     quiet: bool
     json: bool
+    model: str
     settings: dict[str, Any]
 
 
@@ -68,15 +78,14 @@ def identify(request: Request) -> int:
             test_fraction=request.test_fraction,
             **request.table,
         )
-        model = NARX(**request.settings)
-        check_test(data, model.get_params(deep=False))
+        check_test(data, _longest_lag(request, data))
         with (
             ResultFolder(request.out, request.overwrite) as folder,
             Interrupt() as interrupt,
         ):
             for line in data_lines(data):
                 console.print(line, soft_wrap=True, markup=False)
-            seconds = _fit(model, data, console, interrupt)
+            model, seconds = _fit(request, data, console, interrupt)
             stopped = interrupt.asked
             console.print("Scoring and writing the results ...")
             parts = _parts(model, data)
@@ -94,17 +103,39 @@ def identify(request: Request) -> int:
     return DIVERGED if model.outcome_ is Outcome.DIVERGED else 0
 
 
-def _fit(model: NARX, data: Data, console: Any, interrupt: Interrupt) -> float:
-    """Fit the model to the estimation records; return the seconds it took."""
+def _longest_lag(request: Request, data: Data) -> int:
+    """Return the most outputs that the model may need to start a run."""
+    if request.model != "narx":
+        return int(StateSpace().start_samples)
+    first, params = data.estimation[0], NARX(**request.settings).get_params()
+    return make_lags(params, first.n_inputs, first.n_outputs).max_lag
+
+
+def _fit(
+    request: Request, data: Data, console: Any, interrupt: Interrupt
+) -> tuple[Model, float]:
+    """Return the model fitted to the estimation records, and the seconds it took."""
     began = time.perf_counter()
+    model: Model
     with FitProgress(console, interrupt) as progress:
-        model.fit(data.estimation, progress=progress)
+        if request.model == "auto":
+            settings = request.settings
+            model = automatic.identify(data.estimation, progress=progress, **settings)
+        else:
+            kind = NARX if request.model == "narx" else StateSpace
+            model = kind(**request.settings)
+            model.fit(data.estimation, progress=progress)
     seconds = time.perf_counter() - began
+    for trial in model.fitted_.details.get("candidates", ()):
+        console.print(
+            f"{trial['name']}: held-out free-run error {trial['held_out_error']:.3f} "
+            "standard deviations"
+        )
     console.print(f"Fitted in {seconds:.1f} s: {model.outcome_.value}")
-    return seconds
+    return model, seconds
 
 
-def _parts(model: NARX, data: Data) -> list[Part]:
+def _parts(model: Model, data: Data) -> list[Part]:
     """Return forecasts over estimation and test; the model is finished by now."""
     count = len(data.estimation)
     numbers = list(range(1, count + 1))
@@ -117,9 +148,12 @@ def _parts(model: NARX, data: Data) -> list[Part]:
     return parts
 
 
-def _scores(model: NARX, data: Data, parts: list[Part]) -> dict[str, Any]:
+def _scores(model: Model, data: Data, parts: list[Part]) -> dict[str, Any]:
     fitted = model.fitted_
-    arx = Arx.fit(data.estimation, fitted.lags, fitted.scaling)
+    if isinstance(fitted, Ensemble):
+        arx = Arx.chosen(data.estimation, fitted.scaling)
+    else:
+        arx = Arx.fit(data.estimation, fitted.lags, fitted.scaling)
     found: dict[str, Any] = {part.name: scores(part, model, arx) for part in parts}
     if data.benchmark is not None:
         found["protocols"] = protocol_scores(data.benchmark, model)
@@ -127,7 +161,7 @@ def _scores(model: NARX, data: Data, parts: list[Part]) -> dict[str, Any]:
 
 
 def _result(
-    request: Request, model: NARX, data: Data, found: dict[str, Any]
+    request: Request, model: Model, data: Data, found: dict[str, Any]
 ) -> dict[str, Any]:
     versions = {name: version(name) for name in REPORTED_VERSIONS}
     return {
@@ -135,6 +169,7 @@ def _result(
         "schema": SCHEMA,
         "versions": {**versions, "python": platform.python_version()},
         "seed": model.seed,
+        "kind": type(model).__name__,
         "settings": model.get_params(deep=False),
         "data": {**data.facts(), "files": [str(path) for path in request.files]},
         "model": result_dict(model),
@@ -144,7 +179,7 @@ def _result(
 
 
 def _write(
-    folder: Path, model: NARX, data: Data, parts: list[Part], result: dict[str, Any]
+    folder: Path, model: Model, data: Data, parts: list[Part], result: dict[str, Any]
 ) -> None:
     model.save(folder / MODEL)
     write_predictions(folder / PREDICTIONS, parts)

@@ -59,12 +59,28 @@ TestFraction = Annotated[
     ),
 ]
 
+Kind = Annotated[
+    str,
+    _option(
+        MODEL,
+        "narx: a network of lagged samples, fitted one step ahead. state-space: latent "
+        "states fitted to the free run, an ensemble. auto: chosen by held-out blocks "
+        "of the records, the linear model included.",
+        "--model",
+    ),
+]
+States = Annotated[int, _option(MODEL, "States of a state-space model.")]
 Lags = Annotated[int, _option(MODEL, "Largest lag of inputs and outputs.")]
 InputLags = Annotated[int | None, _option(MODEL, "Largest lag of the inputs.")]
 OutputLags = Annotated[int | None, _option(MODEL, "Largest lag of the outputs.")]
 Delay = Annotated[int, _option(MODEL, "Samples before an input acts.")]
 Hidden = Annotated[
-    str, _option(MODEL, "Widths of the hidden layers before pruning; '' for none.")
+    str,
+    _option(
+        MODEL,
+        "Widths of the hidden layers before pruning; '' for none. state-space: by "
+        "default 10.",
+    ),
 ]
 Activation = Annotated[str, _option(MODEL, "tanh, sigmoid or relu.")]
 LinearPath = Annotated[
@@ -106,11 +122,21 @@ MaxCycles = Annotated[int, _option(FIT, "Most cycles of a fit.")]
 Tolerance = Annotated[
     float | None, _option(FIT, "Fall of the cost per cycle that ends the fit.")
 ]
-Starts = Annotated[int, _option(FIT, "Random starts; the best evidence wins.")]
+Starts = Annotated[
+    int,
+    _option(
+        FIT,
+        "Random starts; the best evidence wins. state-space: members, by default 16.",
+    ),
+]
 Workers = Annotated[
     int | None, _option(FIT, "Starts at once. By default one for every core.")
 ]
 MemoryLimit = Annotated[float, _option(FIT, "Gigabytes that the curvature may take.")]
+Budget = Annotated[
+    str | None,
+    _option(FIT, "Time that auto may take, about: 90, 90s, 2m or 1h."),
+]
 Seed = Annotated[int, _option(FIT, "Makes results repeatable.")]
 
 OutFolder = Annotated[

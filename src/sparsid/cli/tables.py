@@ -9,7 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sparsid.estimators import NARX
+from sparsid.ensemble import Ensemble
+from sparsid.estimators import Model
 from sparsid.summary import kept_text, with_unit
 
 PREDICTORS = {
@@ -20,7 +21,7 @@ PREDICTORS = {
 
 
 def print_result(
-    console: Console, model: NARX, scores: dict[str, Any], files: list[Path]
+    console: Console, model: Model, scores: dict[str, Any], files: list[Path]
 ) -> None:
     """Print errors, structure, outcome and the files written.
 
@@ -61,7 +62,7 @@ def _cell(errors: list[float] | None, channel: int) -> str:
     return "-" if errors is None else with_unit(errors[channel], "")
 
 
-def _facts(model: NARX, scores: dict[str, Any], files: list[Path]) -> Table:
+def _facts(model: Model, scores: dict[str, Any], files: list[Path]) -> Table:
     fitted, channels = model.fitted_, model.fitted_.channels
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
@@ -78,10 +79,13 @@ def _facts(model: NARX, scores: dict[str, Any], files: list[Path]) -> Table:
         )
     )
     grid.add_row("weights kept", f"{kept_text(fitted)}, biases not counted")
-    grid.add_row("regressors", ", ".join(fitted.regressor_names) or "none")
+    if isinstance(fitted, Ensemble):
+        grid.add_row("members", f"{len(fitted)} of {fitted.model.states} states")
+    else:
+        grid.add_row("regressors", ", ".join(fitted.regressor_names) or "none")
     grid.add_row("noise std", noise)
-    if fitted.log_evidence == fitted.log_evidence:
-        grid.add_row("log evidence", f"{fitted.log_evidence:.2f}")
+    if model.log_evidence_ == model.log_evidence_:
+        grid.add_row("log evidence", f"{model.log_evidence_:.2f}")
     good = "green" if not fitted.outcome.remedy else "yellow"
     grid.add_row("outcome", Text(str(fitted.outcome), style=good))
     for k, path in enumerate(files):

@@ -1,0 +1,112 @@
+"""NARX models in files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sparsid.fitted import Fitted
+from sparsid.forecasts import Channels
+from sparsid.models.narx import Lags, Regressor
+from sparsid.models.network import Network
+from sparsid.outcomes import Outcome
+from sparsid.posterior import Posterior
+from sparsid.storage.parts import (
+    Arrays,
+    array,
+    as_arrays,
+    read_scaling,
+    restored,
+    scaling_arrays,
+    tupled,
+)
+
+
+def to_arrays(fitted: Fitted) -> Arrays:
+    """Return what a file holds as arrays."""
+    blocks = zip(fitted.network.blocks, fitted.params, strict=True)
+    arrays: dict[str, Any] = {
+        **{f"params.{block.name}": values for block, values in blocks},
+        **scaling_arrays(fitted.scaling),
+        **{f"history.{key}": values for key, values in fitted.history.items()},
+        "noise": fitted.noise,
+        "log_evidence": fitted.log_evidence,
+        "start_outputs": fitted.start_outputs,
+        "posterior.std": fitted.posterior.std,
+    }
+    if fitted.posterior.covariance is not None:
+        arrays["posterior.covariance"] = fitted.posterior.covariance
+    return as_arrays(arrays)
+
+
+def to_facts(fitted: Fitted) -> dict[str, Any]:
+    """Return what a file holds as JSON."""
+    network = fitted.network
+    return {
+        "channels": vars(fitted.channels),
+        "lags": vars(fitted.lags),
+        "regressors": fitted.regressors,
+        "network": {
+            "widths": network.widths,
+            "activation": network.activation,
+            "linear_path": network.linear_path,
+        },
+        "start_widths": fitted.start_widths,
+        "weights_kept": fitted.weights_kept,
+        "weights_total": fitted.weights_total,
+        "outcome": fitted.outcome.name,
+        "history": list(fitted.history),
+        "details": fitted.details,
+    }
+
+
+def from_file(facts: Mapping[str, Any], arrays: Arrays) -> Fitted:
+    """Return the model in a file."""
+    channels = Channels(**tupled(facts["channels"]))
+    lags = Lags(**facts["lags"])
+    network = Network(
+        tuple(int(n) for n in facts["network"]["widths"]),
+        facts["network"]["activation"],
+        bool(facts["network"]["linear_path"]),
+    )
+    regressors = tuple(Regressor(*row) for row in facts["regressors"])
+    _check_structure(channels, lags, regressors, network)
+    inputs, outputs = lags.n_inputs, lags.n_outputs
+    shapes = dict(zip((b.name for b in network.blocks), network.shapes, strict=True))
+    weights = sum(n * m for n, m in network.shapes)
+    covariance = None
+    if "posterior.covariance" in arrays:
+        covariance = array(arrays, "posterior.covariance", (weights, weights))
+    history = {key: arrays[f"history.{key}"] for key in facts["history"]}
+    return Fitted(
+        channels=channels,
+        scaling=read_scaling(arrays, inputs, outputs),
+        lags=lags,
+        regressors=regressors,
+        network=network,
+        params=tuple(array(arrays, f"params.{k}", s) for k, s in shapes.items()),
+        noise=array(arrays, "noise", (outputs,)),
+        posterior=Posterior(array(arrays, "posterior.std", (weights,)), covariance),
+        start_outputs=array(arrays, "start_outputs", (outputs,)),
+        start_widths=tuple(int(n) for n in facts["start_widths"]),
+        weights_kept=int(facts["weights_kept"]),
+        weights_total=int(facts["weights_total"]),
+        log_evidence=float(array(arrays, "log_evidence", ())),
+        outcome=Outcome[facts["outcome"]],
+        history=history,
+        details=restored(facts["details"]),
+    )
+
+
+def _check_structure(
+    channels: Channels, lags: Lags, regressors: tuple[Regressor, ...], network: Network
+) -> None:
+    """Refuse parts that do not fit each other."""
+    counts = (len(channels.input_names), len(channels.output_names))
+    if counts != (lags.n_inputs, lags.n_outputs):
+        raise ValueError(f"the channels number {counts}, the lags are for others")
+    if (network.widths[0], network.widths[-1]) != (len(regressors), lags.n_outputs):
+        raise ValueError(f"the network has widths {network.widths}, which do not fit")
+    strangers = set(regressors) - set(lags.table)
+    if strangers:
+        raise ValueError(f"there is no regressor {strangers.pop()}")

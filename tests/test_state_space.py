@@ -1,0 +1,247 @@
+"""The latent-state model: derivatives, descent, noise, runs, files."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sparsid
+from sparsid import InputError, Record, StateSpace, free_fitting, members
+from sparsid.curvature import Curvature
+from sparsid.evidence import Problem
+from sparsid.free_fitting import Settings, _Fit, held_out_errors, saturation
+from sparsid.models.state_space import StateNetwork
+from sparsid.objectives import FreeRun, outputs, sensitivities
+from sparsid.outcomes import Outcome
+
+SMALL = {"states": 2, "hidden": (3,), "starts": 2, "max_cycles": 25, "start_samples": 8}
+
+
+def tank(seed=0, samples=240, noise=0.01, top=np.inf):
+    """A level with a root outflow, driven by steps, measured with noise."""
+    rng = np.random.default_rng(seed)
+    u = np.repeat(rng.uniform(0.2, 1.5, samples // 12 + 1), 12)[:samples]
+    x, y = 0.8, []
+    for volts in u:
+        y.append(x)
+        x = min(x + 0.15 * (volts - np.sqrt(x)), top)
+    y = np.array(y)
+    y = np.minimum(y + noise * rng.normal(size=samples), top)
+    return Record(u, y, 2.0, input_names="pump", output_names="level", output_units="m")
+
+
+@pytest.fixture(scope="module")
+def model():
+    return StateSpace(**SMALL).fit(tank())
+
+
+# -- derivatives and descent ---------------------------------------------------------
+
+
+@pytest.mark.usefixtures("x64")
+def test_sensitivities_against_autodiff() -> None:
+    network = StateNetwork(1, 1, 2, (3,), 2, 0.3, (-np.inf,), (1.2,))
+    rng = np.random.default_rng(0)
+    params = network.init(jnp.array([[0.3], [0.5]]), key=jax.random.key(1))
+    params = tuple(w + 0.1 * rng.normal(size=w.shape) for w in params)
+    u = jnp.asarray(rng.normal(size=(30, 1)))
+
+    def run(params):
+        return outputs(network, params, params[-1][1], u)
+
+    y, J = sensitivities(network, params, jnp.array(1), jnp.zeros(0), u)
+    np.testing.assert_allclose(y, run(params), atol=1e-12)
+    expected = [np.asarray(j).reshape(30, 1, -1) for j in jax.jacfwd(run)(params)]
+    np.testing.assert_allclose(J, np.concatenate(expected, axis=2), atol=1e-10)
+    assert float(np.max(y)) <= 1.2
+
+
+@pytest.mark.usefixtures("x64")
+def test_whatever_the_weights_a_run_is_bounded() -> None:
+    network = StateNetwork(1, 1, 3, (4,), 1, 0.5, (-np.inf,), (np.inf,))
+    u = jnp.asarray(np.random.default_rng(0).normal(size=(3000, 1)))
+    for seed in range(5):
+        params = network.init(jnp.zeros((1, 1)), key=jax.random.key(seed))
+        wild = tuple(20.0 * w for w in params[:-2]) + params[-2:]
+        y = np.asarray(outputs(network, wild, wild[-1][0], u))
+        assert np.isfinite(y).all()
+        # Twice as long is no larger: it does not creep away either.
+        assert np.abs(y[1500:]).max() < 2.0 * np.abs(y[:1500]).max() + 1.0
+
+
+@pytest.mark.usefixtures("x64")
+def test_no_member_ever_goes_uphill() -> None:
+    record = tank()
+    settings = Settings.of(StateSpace(**SMALL).get_params(), 1)
+    scaling = sparsid.scaling.Scaling.of([record])
+    data = free_fitting._runs([record], scaling)
+    data = data._replace(measured=np.repeat(data.measured[None], 2, axis=0))
+    structure, _ = free_fitting._structure(settings, [record], scaling)
+    fit = _Fit(structure, data, settings, None)
+    problem = Problem(FreeRun(structure), Curvature("gauss-newton", ((),), ("primal",)))
+    d = members.begin(problem, fit._start(), data)
+    for _ in range(8):
+        for move in (
+            lambda d: members.take_step(problem, d, data),
+            lambda d: members.update(problem, fit.rule, d, data),
+            lambda d: members.update_noise(problem, d, data),
+        ):
+            before, d = d.cost, move(d)
+            assert (d.cost <= before).all()
+
+
+# -- fitting -------------------------------------------------------------------------
+
+
+def test_it_simulates_a_fresh_record(model) -> None:
+    test = tank(seed=5)
+    run = model.simulate(test)
+    assert run.start == model.max_lag_ == 8
+    assert np.isnan(run.mean[:8]).all()
+    assert sparsid.rmse(test, run)[0] < 0.1 * test.y.std()
+    assert model.score(test) > 0.9
+    z = ((run.mean - test.y) / run.std)[8:]
+    assert (np.abs(z) < 3).mean() > 0.9
+    from_inputs = model.simulate(test.u, samples=0)
+    assert from_inputs.start == 0
+    assert np.isnan(from_inputs.std).all()
+    assert sparsid.rmse(test, from_inputs)[0] < 0.15 * test.y.std()
+    started = model.simulate(test.u, test.y[:8], samples=0)
+    np.testing.assert_array_equal(started.mean[8:], run.mean[8:])
+
+
+def test_predictions_follow_the_measured_outputs(model) -> None:
+    test = tank(seed=5)
+    disturbed = Record(
+        test.u, test.y + 0.2, test.dt, input_names="pump", output_names="level"
+    )
+    free = sparsid.rmse(disturbed, model.simulate(disturbed, samples=0))[0]
+    one_step = sparsid.rmse(disturbed, model.predict(disturbed))[0]
+    assert one_step <= free
+    ahead = model.predict(disturbed, horizon=5)
+    assert (ahead.horizon, ahead.start) == (5, 12)
+    assert np.isfinite(ahead.mean[12:]).all()
+
+
+def test_the_seed_settles_the_result(model) -> None:
+    again = StateSpace(**SMALL).fit(tank())
+    for a, b in zip(model.fitted_.params, again.fitted_.params, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_members_can_be_looked_at(model) -> None:
+    ensemble, test = model.members_, tank(seed=5)
+    assert len(ensemble) == 2
+    runs = [ensemble.member(k).simulate(test.u, samples=0).mean for k in range(2)]
+    whole = model.simulate(test.u, samples=0).mean
+    np.testing.assert_allclose(whole, np.median(runs, axis=0), atol=1e-12)
+    assert model.log_evidence_ == ensemble.log_evidence.max()
+
+
+def test_gaps_and_several_records() -> None:
+    record = tank()
+    y = record.y.copy()
+    y[60:70] = np.nan
+    u = record.u.copy()
+    u[150:155] = np.nan
+    gappy = Record(u, y, record.dt, input_names="pump", output_names="level")
+    model = StateSpace(**SMALL).fit([gappy, tank(seed=1, samples=100)])
+    assert model.fitted_.details["segments"] == 3
+    assert model.fitted_.model.records == 3
+    test = tank(seed=5)
+    assert sparsid.rmse(test, model.simulate(test.u, samples=0))[0] < 0.2
+
+
+def test_saturation_is_found_and_kept_to() -> None:
+    record = tank(top=1.3)
+    model = StateSpace(**{**SMALL, "max_cycles": 5}).fit(record)
+    assert model.fitted_.details["notes"] == ["level saturates at 1.3"]
+    run = model.simulate(10.0 * record.u, samples=0)
+    assert run.mean.max() == pytest.approx(1.3)
+    settings = Settings.of(StateSpace(**SMALL, saturation="none").get_params(), 1)
+    scaling = sparsid.scaling.Scaling.of([record])
+    structure, notes = free_fitting._structure(settings, [record], scaling)
+    assert (structure.ceiling, notes) == ((np.inf,), [])
+
+
+def test_what_counts_as_saturation() -> None:
+    assert saturation([np.array([0.0, 1, 2, 2, 2, 1])]) == 2
+    assert saturation([np.array([0.0, 2, 1, 2, 1, 2])]) is None
+    assert saturation([np.arange(1000.0)]) is None
+
+
+def test_a_stop_keeps_the_members() -> None:
+    model = StateSpace(**SMALL).fit(tank(), progress=lambda p: p.cycle == 3)
+    assert model.outcome_ is Outcome.STOPPED
+    assert len(model.history_["cost"]) == 3
+    assert np.isfinite(model.simulate(tank().u, samples=0).mean).all()
+
+
+def test_held_out_errors_are_those_of_unseen_blocks() -> None:
+    record = tank()
+    params = StateSpace(**{**SMALL, "starts": 1}).get_params()
+    errors = held_out_errors(params, [record], 3)
+    assert errors.shape == (3,)
+    assert (errors > 0).all()
+    assert errors.max() < 0.5
+    # What is in a held-out block has no influence on its run.
+    y = record.y.copy()
+    y[80:160] = y[80:160].mean()
+    other = Record(record.u, y, record.dt)
+    assert held_out_errors(params, [other], 3)[1] != errors[1]
+
+
+# -- files and texts -----------------------------------------------------------------
+
+
+def test_a_file_brings_the_model_back(model, tmp_path) -> None:
+    path = tmp_path / "tank.sparsid"
+    model.save(path)
+    loaded = sparsid.load(path)
+    assert isinstance(loaded, StateSpace)
+    assert loaded.get_params() == model.get_params()
+    test = tank(seed=5)
+    for ours, theirs in (
+        (model.simulate(test), loaded.simulate(test)),
+        (model.predict(test), loaded.predict(test)),
+    ):
+        np.testing.assert_array_equal(ours.mean, theirs.mean)
+        np.testing.assert_array_equal(ours.std, theirs.std)
+    assert loaded.summary() == model.summary()
+
+
+def test_the_summary_says_what_it_is(model) -> None:
+    text = model.summary()
+    for part in ("State-space model of level", "2: level and 1 that is not measured"):
+        assert part in text
+    assert "members" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"states": 0}, "states=0"),
+        ({"activation": "relu"}, "activation='relu'"),
+        ({"saturation": "maybe"}, "saturation='maybe'"),
+        ({"hidden": (0,)}, "hidden=0"),
+        ({"starts": 0}, "starts=0"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message) -> None:
+    with pytest.raises(InputError, match=message):
+        StateSpace(**settings).fit(tank())
+
+
+def test_bad_records_are_refused(model) -> None:
+    with pytest.raises(InputError, match="at least 30"):
+        StateSpace(**SMALL).fit(tank(samples=20))
+    with pytest.raises(InputError, match="settle the start state"):
+        model.simulate(tank()[:8])
+    with pytest.raises(InputError, match="cannot cross a gap"):
+        model.simulate(np.array([1.0, np.nan, 1.0]))
+    with pytest.raises(InputError, match="leave y_init out"):
+        model.simulate(tank(), tank().y)
+    two = Record(np.ones(40), np.random.default_rng(0).normal(size=(40, 2)))
+    with pytest.raises(InputError, match="at least 2 are needed"):
+        StateSpace(states=1).fit(two)
