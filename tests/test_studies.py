@@ -193,11 +193,13 @@ def test_full_prediction_study_has_2200_fits() -> None:
     assert len(prediction.baseline_specs(shared, published.RATIOS)) == 11
 
 
-def test_full_simulation_study_has_80_networks_and_the_comparators() -> None:
+def test_full_simulation_study_has_the_paper_s_networks_and_ours() -> None:
     shared = simulation.settings("cascaded-tanks", quick=False)
     plan = simulation.specs(shared, list(simulation.VARIANTS), simulation.REPEATS)
     kinds = [s["kind"] for s in plan]
-    assert kinds.count("simulate") == 80
+    assert kinds.count("simulate") == 100
+    states = [s for s in plan if s.get("method") == simulation.STATE_SPACE]
+    assert [s["seed"] for s in states] == list(range(20))
     assert kinds.count("compare") == len(comparators.available())
     assert kinds.count("measured") == 1
 

@@ -75,7 +75,8 @@ Variants = Annotated[
     str | None,
     typer.Option(
         "--methods",
-        help="With commas: shape, row, column (the priors of sparse Bayes), none. By "
+        help="With commas: shape, row, column (the priors of sparse Bayes), none, "
+        "free-run (a state-space model trained on the free run). By "
         "default all.",
         show_default=False,
     ),

@@ -15,7 +15,7 @@ from sparsid.studies import prediction
 from sparsid.studies.store import whole_file
 
 # Okabe and Ito's colours, told apart by all readers.
-YELLOW, PALE = "#E69F00", "#C8C8C8"
+YELLOW, PURPLE, PALE = "#E69F00", "#CC79A7", "#C8C8C8"
 COLOURS = {
     "none": BLUE,
     "ridge": YELLOW,
@@ -94,7 +94,8 @@ def simulation_figure(runs: pd.DataFrame, time: Any, measured: Any) -> Figure:
     """
     figure = Figure(figsize=(11, 4.8), layout="constrained")
     ax = figure.subplots()
-    free, bayes = (runs[runs["method"] == m] for m in ("none", "sparse-bayes"))
+    methods = ("none", "sparse-bayes", "state-space")
+    free, bayes, states = (runs[runs["method"] == m] for m in methods)
     for k, series in enumerate(free["simulated"].head(THIN_RUNS)):
         count = min(len(free), THIN_RUNS)
         label = f"no regularisation, {count} repeats" if k == 0 else None
@@ -102,10 +103,12 @@ def simulation_figure(runs: pd.DataFrame, time: Any, measured: Any) -> Figure:
         ax.plot(time, values, color=PALE, lw=0.7, label=label)
     ax.plot(time, measured, color=BLACK, lw=2.0, label="measured")
     evidence = bayes["log_evidence"].fillna(-np.inf)
+    own = states["log_evidence"].fillna(-np.inf)
     for label, group, order, colour, dash in (
         ("no regularisation, best on test", free, free["test_rmse_B"], BLUE, "-"),
         ("sparse Bayes, best on test", bayes, bayes["test_rmse_B"], ORANGE, "-"),
         ("sparse Bayes, best evidence", bayes, -evidence, GREEN, "--"),
+        ("states, free-run training, best evidence", states, -own, PURPLE, "-"),
     ):
         if order.notna().any():
             row = group.iloc[int(np.argmin(order.fillna(np.inf)))]

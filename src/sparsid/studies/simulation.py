@@ -1,7 +1,8 @@
 """The paper's simulation study: free runs of networks trained on the one-step error.
 
 39-10-10-10-1, lag 19; sparse Bayes with priors on weights, rows and columns, and no
-regularisation, twenty repeats each; comparators run live on the same data.
+regularisation, twenty repeats each. Beside them a state-space model trained on the free
+run itself, and comparators run live on the same data.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from sparsid.studies.trials import PROTOCOLS
 
 NAME = "simulation"
 REPEATS, QUICK_REPEATS = 20, 2
+STATE_SPACE = "state-space"
 # Label, method and prior of what is compared.
 VARIANTS = {
     "shape": ("sparse Bayes, every weight", "sparse-bayes", "shape"),
     "row": ("sparse Bayes, rows", "sparse-bayes", "row"),
     "column": ("sparse Bayes, columns", "sparse-bayes", "column"),
     "none": ("no regularisation", "none", "row"),
+    "free-run": ("sparse Bayes, states, free-run training", STATE_SPACE, "row+column"),
 }
 # Shown in the comparison.
 SELECTIONS = (
@@ -46,6 +49,8 @@ FULL: dict[str, Any] = {
     "max_cycles": 1500,
 }
 QUICK: dict[str, Any] = {**FULL, "lags": 5, "hidden": [6, 6], "max_cycles": 100}
+# Members of one state-space model, in full and in quick runs.
+MEMBERS, QUICK_MEMBERS = 8, 2
 
 Rows = list[dict[str, Any]]
 
@@ -57,6 +62,7 @@ def settings(dataset: str, *, quick: bool) -> dict[str, Any]:
     return {
         "dataset": dataset,
         **(QUICK if quick else FULL),
+        "members": QUICK_MEMBERS if quick else MEMBERS,
         "comparators": code.hex()[:12],
     }
 
@@ -82,11 +88,12 @@ def specs(shared: dict[str, Any], variants: Sequence[str], repeats: int) -> list
     for seed in range(repeats):
         for variant in variants:
             label, method, prior = VARIANTS[variant]
+            states = {"members": shared["members"]}
             trials.append(
                 {
                     "kind": "simulate",
                     **dataset,
-                    **network,
+                    **(states if method == STATE_SPACE else network),
                     "label": label,
                     "method": method,
                     "prior": prior,

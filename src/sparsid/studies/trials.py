@@ -7,7 +7,7 @@ scores finished models only; strengths are chosen on blocks of the estimation re
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ import sparsid
 from sparsid import datasets
 from sparsid.records import Record
 from sparsid.studies.store import Result, Spec
+
+if TYPE_CHECKING:
+    from sparsid.estimators import Model
 
 PROTOCOLS = ("A", "B", "C")
 
@@ -31,8 +34,12 @@ def load_libraries() -> None:
     sparsid.NARX  # noqa: B018
 
 
-def estimator(spec: Spec) -> sparsid.NARX:
+def estimator(spec: Spec) -> Model:
     """Return the unfitted model of a spec."""
+    if spec["method"] == "state-space":
+        return sparsid.StateSpace(
+            prior=spec["prior"], starts=spec["members"], seed=spec["seed"]
+        )
     return sparsid.NARX(
         lags=spec["lags"],
         hidden=tuple(spec["hidden"]),
@@ -54,7 +61,7 @@ def first_part(record: Record, ratio: float) -> Record:
 class Finished:
     """A fitted model for scoring: free runs without the draws behind a band."""
 
-    def __init__(self, model: sparsid.NARX) -> None:
+    def __init__(self, model: Model) -> None:
         self.model, self.max_lag_ = model, model.max_lag_
 
     def predict(self, record: Any) -> sparsid.Forecast:
@@ -171,17 +178,19 @@ _KINDS = {
 # -- pieces --------------------------------------------------------------------------
 
 
-def _facts(model: sparsid.NARX, record: Record) -> Result:
+def _facts(model: Model, record: Record) -> Result:
     cost = model.history_["cost"]
+    # Members have a cost each: the best one's counts.
+    last = float(np.min(cost[-1]))
     return {
         "kept": model.kept_,
         "log_evidence": model.log_evidence_,
         "noise_std": model.noise_std_[0],
-        "cost": cost[-1],
+        "cost": last,
         "cycles": len(cost),
         "outcome": model.outcome_.value,
         "train_rmse": sparsid.rmse(record, model.predict(record))[0],
-        "regressors": list(model.regressors_),
+        "regressors": list(getattr(model, "regressors_", ())),
     }
 
 

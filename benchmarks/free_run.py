@@ -1,0 +1,141 @@
+"""Free-run errors: the tanks, simulated tanks with known truth, six other systems.
+
+    python benchmarks/free_run.py tanks --out docs/results/free_run_tanks.json
+    python benchmarks/free_run.py simulated-tanks --out ...
+    python benchmarks/free_run.py systems --out ...
+
+The recipe is `sparsid.StateSpace()` with its defaults, or the automatic mode with
+`--auto`; the test records score finished models only.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sparsid
+from sparsid.baselines import Arx
+from sparsid.datasets import simulated_tanks, systems
+from sparsid.scaling import Scaling
+
+Row = dict[str, Any]
+
+
+def fitted(record: sparsid.Record, seed: int, auto: bool) -> tuple[Any, float]:
+    """Return a finished model and the seconds it took."""
+    began = time.perf_counter()
+    if auto:
+        model = sparsid.identify(record, seed=seed)
+    else:
+        model = sparsid.StateSpace(seed=seed).fit(record)
+    return model, time.perf_counter() - began
+
+
+def tanks(seeds: int, auto: bool) -> list[Row]:
+    """Score master seeds on Cascaded Tanks by the three protocols."""
+    benchmark = sparsid.datasets.load("cascaded-tanks")
+    rows = []
+    for seed in range(seeds):
+        model, seconds = fitted(benchmark.estimation, seed, auto)
+        row: Row = {"seed": seed, "seconds": seconds}
+        for protocol in ("A", "B", "C", "one-step"):
+            row[protocol] = float(benchmark.score(model, protocol).rmse[0])
+        if isinstance(model, sparsid.StateSpace):
+            u, y = benchmark.test_inputs, benchmark.reveal_test().y
+            members = model.members_
+            runs = [
+                members.member(k).simulate(u, samples=0).mean
+                for k in range(len(members))
+            ]
+            errors = [float(np.sqrt(np.mean((run - y) ** 2))) for run in runs]
+            mean = np.mean(runs, axis=0)
+            row |= {
+                "members": errors,
+                "dropped": members.dropped,
+                "mean_of_members": float(np.sqrt(np.mean((mean - y) ** 2))),
+            }
+        rows.append(row)
+        shown = {k: v for k, v in row.items() if k != "members"}
+        print(shown, flush=True)
+    return rows
+
+
+def simulated(seeds: int, auto: bool) -> list[Row]:
+    """Score realisations of the simulated tanks against their truth."""
+    rows = []
+    for seed in range(seeds):
+        physics = simulated_tanks.Physics.random(seed)
+        system = simulated_tanks.simulate(seed, physics=physics)
+        model, seconds = fitted(system.benchmark.estimation, seed, auto)
+        error = float(system.benchmark.score(model, "A").rmse[0])
+        row = {
+            "seed": seed,
+            "A": error,
+            "truth": system.truth_rmse,
+            "ratio": error / system.truth_rmse,
+            "seconds": seconds,
+        }
+        rows.append(row)
+        print(row, flush=True)
+    return rows
+
+
+def others(seeds: int, auto: bool) -> list[Row]:
+    """Score systems of different kinds against the best linear model."""
+    rows = []
+    for name in systems.SYSTEMS:
+        for seed in range(seeds):
+            benchmark = systems.simulate(name, seed)
+            record, test = benchmark.estimation, benchmark.reveal_test()
+            model, seconds = fitted(record, seed, auto)
+            arx = Arx.chosen([record], Scaling.of([record]))
+            first = max(model.max_lag_, arx.lags.max_lag)
+            run = model.simulate(test, samples=0).mean[first:]
+            linear = arx.simulate(test)[first:]
+            row = {
+                "system": name,
+                "seed": seed,
+                "error": float(np.sqrt(np.mean((run - test.y[first:]) ** 2))),
+                "linear": float(np.sqrt(np.mean((linear - test.y[first:]) ** 2))),
+                "chosen": model.fitted_.details.get("chosen_candidate", "default"),
+                "seconds": seconds,
+            }
+            rows.append(row)
+            print(row, flush=True)
+    return rows
+
+
+def main() -> None:
+    """Run one of the three, print and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    kinds = {"tanks": (tanks, 5), "simulated-tanks": (simulated, 20)}
+    kinds["systems"] = (others, 1)
+    parser.add_argument("what", choices=kinds)
+    parser.add_argument("--seeds", type=int)
+    parser.add_argument("--auto", action="store_true")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    run, default = kinds[args.what]
+    rows = run(args.seeds or default, args.auto)
+    key = {"tanks": "A", "simulated-tanks": "ratio", "systems": "error"}[args.what]
+    values = np.array([row[key] for row in rows])
+    result = {
+        "recipe": "sparsid.identify(record)" if args.auto else "sparsid.StateSpace()",
+        "settings": sparsid.StateSpace().get_params(),
+        "version": sparsid.__version__,
+        f"median_{key}": float(np.median(values)),
+        f"worst_{key}": float(values.max()),
+        "median_seconds": float(np.median([row["seconds"] for row in rows])),
+        "rows": rows,
+    }
+    print({k: v for k, v in result.items() if k != "rows"})
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
