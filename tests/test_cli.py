@@ -19,9 +19,9 @@ from typer.testing import CliRunner, Result
 
 import sparsid
 from sparsid import datasets, errors
+from sparsid.baselines import Arx, persistence
 from sparsid.cli import app as commands
 from sparsid.cli.app import app
-from sparsid.cli.baselines import Arx, persistence
 from sparsid.cli.data import load_data
 from sparsid.cli.evaluation import over_segments
 from sparsid.cli.progress import FitProgress, Interrupt, TimeLeft
@@ -839,3 +839,34 @@ def test_result_folder_is_complete_or_absent(tmp_path: Path) -> None:
         (folder.part / "x").write_text("1")
         assert folder.publish() == [tmp_path / "a" / "b" / "x"]
     assert present() == ["a", "a/b", "a/b/x"]
+
+
+# -- models --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--model", "state-space", "--lags", "3"], "--lags is for --model narx"),
+        (["--model", "auto", "--hidden", "3"], "--hidden is for --model narx or"),
+        (["--states", "3"], "--states is for --model state-space"),
+        (["--model", "boat"], "'boat' is not known"),
+        (["--model", "auto", "--budget", "soon"], "'soon' is no time"),
+        (["--budget", "2m"], "--budget is for --model auto"),
+    ],
+)
+def test_options_of_another_model_are_refused(arguments, message, tmp_path) -> None:
+    result = run("identify", *arguments, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+    assert not (tmp_path / "out").exists()
+
+
+def test_durations() -> None:
+    assert [commands._seconds(t) for t in (None, "90", "90s", "2m", "1h")] == [
+        None,
+        90.0,
+        90.0,
+        120.0,
+        3600.0,
+    ]
