@@ -103,7 +103,9 @@ def others(seeds: int, auto: bool) -> list[Row]:
                 "chosen": model.fitted_.details.get("chosen_candidate", "default"),
                 "seconds": seconds,
             }
-            rows.append(row)
+            # Both could in principle diverge: JSON has no word for that.
+            row["ratio"] = row["error"] / row["linear"]
+            rows.append({k: None if v != v else v for k, v in row.items()})
             print(row, flush=True)
     return rows
 
@@ -120,11 +122,11 @@ def main() -> None:
     args = parser.parse_args()
     run, default = kinds[args.what]
     rows = run(args.seeds or default, args.auto)
-    key = {"tanks": "A", "simulated-tanks": "ratio", "systems": "error"}[args.what]
-    values = np.array([row[key] for row in rows])
+    key = "A" if args.what == "tanks" else "ratio"
+    values = np.array([row[key] for row in rows], dtype=float)
     result = {
         "recipe": "sparsid.identify(record)" if args.auto else "sparsid.StateSpace()",
-        "settings": sparsid.StateSpace().get_params(),
+        "settings": None if args.auto else sparsid.StateSpace().get_params(),
         "version": sparsid.__version__,
         f"median_{key}": float(np.median(values)),
         f"worst_{key}": float(values.max()),

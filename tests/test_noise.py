@@ -14,7 +14,8 @@ LENGTH = 40
 
 def noise_of(white, coloured, phi) -> Noise:
     odds = np.log(phi / LARGEST_PHI) - np.log1p(-phi / LARGEST_PHI)
-    return Noise(*(jnp.array([v]) for v in (np.log(white), np.log(coloured), odds)))
+    innovation = coloured * (1.0 - phi**2)
+    return Noise(*(jnp.array([v]) for v in (np.log(white), np.log(innovation), odds)))
 
 
 def covariance(white, coloured, phi, length=LENGTH):

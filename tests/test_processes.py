@@ -29,6 +29,15 @@ def die(*, report):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+class UnportableError(Exception):
+    def __reduce__(self):
+        raise TypeError
+
+
+def fail_unportably(*, report):
+    raise UnportableError("of no use elsewhere")
+
+
 def settings_there(*, report):
     return {name: os.environ.get(name) for name in ("NPROC", "OMP_NUM_THREADS")}
 
@@ -63,6 +72,19 @@ def test_errors_come_back_and_leave_the_worker_usable(worker) -> None:
         worker.call(refuse, report=NEVER)
     assert "in refuse" in "".join(caught.value.__notes__)
     assert worker.call(count_to, 0, report=NEVER) == ("counted", 0)
+
+
+def test_any_error_comes_back(worker) -> None:
+    with pytest.raises(RuntimeError, match="UnportableError: of no use elsewhere"):
+        worker.call(fail_unportably, report=NEVER)
+
+
+def test_an_error_of_the_caller_is_its_own(worker) -> None:
+    def broken(number):
+        raise BrokenPipeError("the caller's own")
+
+    with pytest.raises(BrokenPipeError, match="the caller's own"):
+        worker.call(count_to, 2, report=broken)
 
 
 def test_a_worker_that_dies_is_told_of(worker) -> None:

@@ -9,12 +9,19 @@ import sparsid
 from sparsid import InputError, Record, StateSpace, free_fitting, members
 from sparsid.curvature import Curvature
 from sparsid.evidence import Problem
-from sparsid.free_fitting import Settings, _Fit, held_out_errors, saturation
+from sparsid.free_fitting import (
+    Settings,
+    _Fit,
+    held_out,
+    held_out_error,
+    saturation,
+)
 from sparsid.models.state_space import StateNetwork
 from sparsid.objectives import FreeRun, outputs, sensitivities
 from sparsid.outcomes import Outcome
 
-SMALL = {"states": 2, "hidden": (3,), "starts": 2, "max_cycles": 25, "start_samples": 8}
+WAYS = members.DIRECTIONS
+SMALL = {"states": 2, "hidden": (3,), "starts": 2, "max_cycles": 30, "start_samples": 8}
 
 
 def tank(seed=0, samples=240, noise=0.01, top=np.inf):
@@ -79,8 +86,10 @@ def test_no_member_ever_goes_uphill() -> None:
     structure, _ = free_fitting._structure(settings, [record], scaling)
     fit = _Fit(structure, data, settings, None)
     problem = Problem(FreeRun(structure), Curvature("gauss-newton", ((),), ("primal",)))
-    d = members.begin(problem, fit._start(), data)
-    for _ in range(8):
+    d = members.begin(problem, fit._start(), data, 0.0)
+    for cycle in range(8):
+        if cycle == 4:
+            d = members.count_volume(problem, d, data, 1.0)
         for move in (
             lambda d: members.take_step(problem, d, data),
             lambda d: members.update(problem, fit.rule, d, data),
@@ -165,7 +174,13 @@ def test_saturation_is_found_and_kept_to() -> None:
 
 
 def test_what_counts_as_saturation() -> None:
-    assert saturation([np.array([0.0, 1, 2, 2, 2, 1])]) == 2
+    stay = [0.0, 1, 2, 2, 2, 1]
+    assert saturation([np.array(stay + stay)]) == 2
+    assert saturation([np.array(stay), np.array(stay)]) == 2
+    assert saturation([np.array([np.nan, 0]), np.array(stay + stay)]) == 2
+    # Once may be a rest, and a record may begin at rest.
+    assert saturation([np.array(stay)]) is None
+    assert saturation([np.array([2.0, 2, 2, 0, 1, 2, 2, 2])]) is None
     assert saturation([np.array([0.0, 2, 1, 2, 1, 2])]) is None
     assert saturation([np.arange(1000.0)]) is None
 
@@ -177,18 +192,55 @@ def test_a_stop_keeps_the_members() -> None:
     assert np.isfinite(model.simulate(tank().u, samples=0).mean).all()
 
 
-def test_held_out_errors_are_those_of_unseen_blocks() -> None:
+def test_held_out_error_is_that_of_unseen_blocks() -> None:
     record = tank()
     params = StateSpace(**{**SMALL, "starts": 1}).get_params()
-    errors = held_out_errors(params, [record], 3)
-    assert errors.shape == (3,)
-    assert (errors > 0).all()
-    assert errors.max() < 0.5
-    # What is in a held-out block has no influence on its run.
-    y = record.y.copy()
-    y[80:160] = y[80:160].mean()
-    other = Record(record.u, y, record.dt)
-    assert held_out_errors(params, [other], 3)[1] != errors[1]
+    error = held_out_error(params, [record], 3)
+    assert 0 < error < 0.3
+    assert held_out_error(params, [record], 3, lambda p: p.cycle == 2) is None
+
+
+def test_every_sample_is_held_out_once_but_the_first() -> None:
+    stretches = [tank(), tank(samples=50), tank(samples=5)]
+    masks = held_out(stretches, 4, known=8)
+    for k, stretch in enumerate(stretches):
+        times = np.sum([block[k] for block in masks], axis=0)
+        assert (times[:8] == 0).all()
+        assert (times[8:] == 1).all()
+        assert len(times) == len(stretch)
+    sizes = [sum(m.sum() for m in block) for block in masks]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_every_output_has_its_own_noise() -> None:
+    quiet, noisy = tank(noise=0.002), tank(noise=0.1)
+    y = np.hstack([quiet.y, noisy.y])
+    model = StateSpace(**SMALL).fit(Record(quiet.u, y))
+    white, coloured, phi = model.fitted_.noise_parts
+    assert white.shape == coloured.shape == phi.shape == (2,)
+    assert white[1] > 5 * white[0]
+
+
+def test_coloured_noise_is_recovered_and_preferred() -> None:
+    """Known AR(1) plus white noise on a system that the model can represent."""
+    rng = np.random.default_rng(1)
+    clean = tank(samples=600, noise=0.0)
+    a = np.zeros(600)
+    for t in range(1, 600):
+        a[t] = 0.9 * a[t - 1] + np.sqrt(1 - 0.9**2) * 0.05 * rng.normal()
+    record = Record(clean.u, clean.y[:, 0] + a + 0.02 * rng.normal(size=600))
+    model = StateSpace(**{**SMALL, "max_cycles": 40}).fit(record)
+    white, coloured, phi = (float(p[0]) for p in model.fitted_.noise_parts)
+    assert white == pytest.approx(0.02, rel=0.4)
+    assert coloured == pytest.approx(0.05, rel=0.5)
+    assert phi == pytest.approx(0.9, abs=0.08)
+    with pytest.MonkeyPatch.context() as patch:
+        # No colour to begin with, and no way to it.
+        patch.setattr(free_fitting, "START_NOISE", (-3.0, -18.0, -4.0))
+        white = tuple(way if not any(way[1:]) else (0, 0, 0) for way in WAYS)
+        patch.setattr(members, "DIRECTIONS", white)
+        plain = StateSpace(**{**SMALL, "max_cycles": 40}).fit(record)
+    assert model.log_evidence_ > plain.log_evidence_ + 20
 
 
 # -- files and texts -----------------------------------------------------------------
@@ -225,6 +277,9 @@ def test_the_summary_says_what_it_is(model) -> None:
         ({"activation": "relu"}, "activation='relu'"),
         ({"saturation": "maybe"}, "saturation='maybe'"),
         ({"hidden": (0,)}, "hidden=0"),
+        ({"hidden": "10"}, "hidden='10'"),
+        ({"hidden": ()}, "needs a hidden layer"),
+        ({"hidden": (50, 50)}, "weights and 16 starts"),
         ({"starts": 0}, "starts=0"),
     ],
 )
@@ -234,9 +289,15 @@ def test_bad_settings_are_refused(settings, message) -> None:
 
 
 def test_bad_records_are_refused(model) -> None:
+    with pytest.raises(InputError, match="only settle"):
+        model.simulate(tank().u[:6], tank().y[:8])
+    names = {"input_names": "pump", "output_names": "level"}
+    record = Record(tank().u, tank().y, 2.0, **names, output_units="mm")
+    with pytest.raises(InputError, match="in mm but the model in m"):
+        model.simulate(record)
     with pytest.raises(InputError, match="at least 30"):
         StateSpace(**SMALL).fit(tank(samples=20))
-    with pytest.raises(InputError, match="settle the start state"):
+    with pytest.raises(InputError, match="only settle the start state"):
         model.simulate(tank()[:8])
     with pytest.raises(InputError, match="cannot cross a gap"):
         model.simulate(np.array([1.0, np.nan, 1.0]))

@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from sparsid.baselines import Arx
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, StateSpace
 from sparsid.frames import as_records
-from sparsid.free_fitting import held_out_errors
+from sparsid.free_fitting import held_out, held_out_error, stretches_of
 from sparsid.history import Progress, Report
 from sparsid.records import Record, check_compatible
 from sparsid.scaling import Scaling
@@ -86,11 +85,9 @@ class _Search:
 
     def run(self) -> Model:
         """Return the model that the held-out blocks prefer."""
-        trials = [self._trial("linear ARX", None, self._linear_error())]
+        linear = self._trial("linear ARX", None, self._linear_error())
+        trials = [linear]
         for extra, width in CANDIDATES:
-            if self.stopped or self._spent(TRIAL_SHARE):
-                log.info("no time for more candidates")
-                break
             settings: dict[str, Any] = {
                 "states": self.records[0].n_outputs + extra,
                 "hidden": (width,),
@@ -98,34 +95,45 @@ class _Search:
                 "seed": self.seed,
             }
             name = f"{settings['states']} states, {width} neurons"
-            errors = held_out_errors(
-                StateSpace(**settings).get_params(),
-                self.records,
-                BLOCKS,
-                self._report(f"trying {name}"),
-            )
-            if not self.stopped:
-                trials.append(self._trial(name, settings, float(_rms(errors))))
+            error = self._held_out_error(name, settings)
+            if error is None:
+                break
+            trials.append(self._trial(name, settings, error))
         best = min(trials, key=lambda t: t["held_out_error"])
-        if best["held_out_error"] > CLEARLY * trials[0]["held_out_error"]:
-            best = trials[0]
+        note = ""
+        if self.stopped and best is not linear:
+            # There is no time left to fit it to everything.
+            best, note = linear, "stopped: the linear model is kept"
+        elif len(trials) == 1:
+            note = "there was no time to try a nonlinear model"
+        elif best["held_out_error"] > CLEARLY * linear["held_out_error"]:
+            best = linear
+            note = "the data do not support a nonlinear model: the linear one is taken"
         model = self._final(best)
-        model.fitted_.details["candidates"] = [
+        details = model.fitted_.details
+        details["candidates"] = [
             {k: t[k] for k in ("name", "held_out_error")} for t in trials
         ]
-        model.fitted_.details["chosen_candidate"] = best["name"]
-        if best is trials[0]:
-            note = "the data do not support a nonlinear model: the linear one is taken"
-            model.fitted_.details.setdefault("notes", []).append(note)
+        details["chosen_candidate"] = best["name"]
+        if note:
+            details.setdefault("notes", []).append(note)
         return model
 
+    def _held_out_error(self, name: str, settings: dict[str, Any]) -> float | None:
+        """Return the error of a candidate, None if there was no time for it."""
+        if self.stopped or self._spent(TRIAL_SHARE):
+            return None
+        params = StateSpace(**settings).get_params()
+        report = self._report(f"trying {name}", TRIAL_SHARE)
+        return held_out_error(params, self.records, BLOCKS, report)
+
     def _final(self, best: dict[str, Any]) -> Model:
-        report = self._report("")
+        """Return the chosen model, fitted to everything."""
         if best["settings"] is None:
-            lag = self.arx.lags.input_lags
-            return NARX(lag, (), seed=self.seed).fit(self.records, progress=report)
+            # A matter of seconds: not worth stopping.
+            return NARX(self.arx.lags.input_lags, (), seed=self.seed).fit(self.records)
         settings = {k: v for k, v in best["settings"].items() if k != "starts"}
-        return StateSpace(**settings).fit(self.records, progress=report)
+        return StateSpace(**settings).fit(self.records, progress=self._report(""))
 
     def _trial(self, name: str, settings: Any, error: float) -> dict[str, Any]:
         log.info("%s: held-out free-run error %.3f standard deviations", name, error)
@@ -133,52 +141,33 @@ class _Search:
 
     def _linear_error(self) -> float:
         """Return the error of the linear model, run through blocks it did not see."""
+        stretches, lags = stretches_of(self.records), self.arx.lags
         squares, count = 0.0, 0
-        for record in self.records:
-            edges = np.linspace(0, len(record), BLOCKS + 1).astype(int)
-            for first, stop in pairwise(edges):
-                y = record.y.copy()
-                y[first:stop] = np.nan
-                others = [r for r in self.records if r is not record]
-                rest = _with_outputs(record, y)
-                model = Arx.fit([*others, rest], self.arx.lags, self.scaling)
-                for segment in record.segments():
-                    if len(segment) <= self.arx.lags.max_lag:
-                        continue
-                    at = segment.start - record.start + np.arange(len(segment))
-                    error = (segment.y - model.simulate(segment)) / self.scaling.y_std
-                    inside = (at >= first) & (at < stop) & ~np.isnan(segment.y).any(1)
-                    inside[: self.arx.lags.max_lag] = False
-                    error = np.nan_to_num(error[inside], nan=np.inf)
-                    squares += float((error**2).sum())
-                    count += error.size
+        for masks in held_out(stretches, BLOCKS, StateSpace().start_samples):
+            shown = [
+                np.where(mask[:, None], np.nan, s.y)
+                for s, mask in zip(stretches, masks, strict=True)
+            ]
+            model = Arx.fit_arrays([s.u for s in stretches], shown, lags, self.scaling)
+            for stretch, mask in zip(stretches, masks, strict=True):
+                if not mask.any():
+                    continue
+                error = (stretch.y - model.simulate(stretch)) / self.scaling.y_std
+                error = error[mask & ~np.isnan(stretch.y).any(1)]
+                squares += float((np.nan_to_num(error, nan=np.inf) ** 2).sum())
+                count += error.size
         return float(np.sqrt(squares / max(count, 1)))
 
     def _spent(self, share: float = 1.0) -> bool:
         passed = time.perf_counter() - self.began
         return self.budget is not None and passed > share * self.budget
 
-    def _report(self, phase: str) -> Callable[[Progress], bool]:
+    def _report(self, phase: str, share: float = 1.0) -> Callable[[Progress], bool]:
         def told(progress: Progress) -> bool:
             if self.progress is not None and self.progress(
                 replace(progress, phase=phase or progress.phase)
             ):
                 self.stopped = True
-            return self.stopped or self._spent()
+            return self.stopped or self._spent(share)
 
         return told
-
-
-def _rms(errors: Any) -> float:
-    return float(np.sqrt(np.mean(np.square(errors))))
-
-
-def _with_outputs(record: Record, y: Any) -> Record:
-    return Record(
-        record.u if record.n_inputs else None,
-        y,
-        record.dt,
-        input_names=record.input_names if record.n_inputs else None,
-        output_names=record.output_names,
-        start=record.start,
-    )

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsid.errors import InputError
 from sparsid.forecasts import DIVERGED
 from sparsid.models.narx import Lags, regression_rows
 from sparsid.records import Record
 from sparsid.scaling import Scaling
 
 Values = NDArray[np.float64]
+# Samples in a row from which a linear model can be told.
+FEWEST_SAMPLES = 8
 
 
 def persistence(record: Record) -> Values:
@@ -38,16 +41,23 @@ class Arx:
     @staticmethod
     def fit(records: list[Record], lags: Lags, scaling: Scaling) -> Arx:
         """Return the least-squares fit to the one-step error over all records."""
+        inputs, outputs = [r.u for r in records], [r.y for r in records]
+        return Arx.fit_arrays(inputs, outputs, lags, scaling)
+
+    @staticmethod
+    def fit_arrays(
+        inputs: list[Values], outputs: list[Values], lags: Lags, scaling: Scaling
+    ) -> Arx:
+        """Return the fit to the rows of which everything was measured."""
         rows, targets = [], []
-        for record in records:
-            for segment in record.segments():
-                if len(segment) > lags.max_lag:
-                    u, y = scaling.scale_u(segment.u), scaling.scale_y(segment.y)
-                    rows.append(_rows(lags, u, y))
-                    targets.append(y[lags.max_lag :])
-        weights = np.linalg.lstsq(
-            np.concatenate(rows), np.concatenate(targets), rcond=None
-        )[0]
+        for u, y in zip(inputs, outputs, strict=True):
+            if len(y) > lags.max_lag:
+                u_s, y_s = scaling.scale_u(u), scaling.scale_y(y)
+                rows.append(_rows(lags, u_s, y_s))
+                targets.append(y_s[lags.max_lag :])
+        z, target = np.concatenate(rows), np.concatenate(targets)
+        whole = ~(np.isnan(z).any(1) | np.isnan(target).any(1))
+        weights = np.linalg.lstsq(z[whole], target[whole], rcond=None)[0]
         return Arx(lags, scaling, weights)
 
     @staticmethod
@@ -57,26 +67,28 @@ class Arx:
         All lags are compared on the rows that the largest leaves.
         """
         first = records[0]
-        longest = max(len(s) for r in records for s in r.segments())
+        segments = [s for r in records for s in r.segments()]
+        longest = max((len(s) for s in segments), default=0)
+        if longest < FEWEST_SAMPLES:
+            raise InputError(
+                f"the longest stretch without gaps has {longest} samples: at least "
+                f"{FEWEST_SAMPLES} are needed for a linear model"
+            )
         largest = max(1, min(largest, longest // 4))
-        best, least = 1, np.inf
+        kept = [s for s in segments if len(s) > largest]
+        rows = sum(len(s) - largest for s in kept)
+        found: list[tuple[float, Arx]] = []
         for lag in range(1, largest + 1):
             lags = Lags(first.n_inputs, first.n_outputs, lag, lag)
+            # With few rows for each weight the criterion only sees how well they fit.
+            if found and len(lags.table) + 1 > rows / 3:
+                break
             model = Arx.fit(records, lags, scaling)
-            residuals = []
-            for segment in (s for r in records for s in r.segments()):
-                if len(segment) > largest:
-                    error = (segment.y - model.predict(segment)) / scaling.y_std
-                    residuals.append(error[largest:])
-            errors = np.concatenate(residuals)
-            rows = len(errors)
-            fit = rows * np.log(np.maximum((errors**2).mean(0), 1e-300)).sum()
-            criterion = fit + model.weights.size * np.log(rows)
-            if criterion < least:
-                best, least = lag, criterion
-        return Arx.fit(
-            records, Lags(first.n_inputs, first.n_outputs, best, best), scaling
-        )
+            errors = np.concatenate([(s.y - model.predict(s))[largest:] for s in kept])
+            mean = ((errors / scaling.y_std) ** 2).mean(0)
+            fit = rows * np.log(np.maximum(mean, 1e-300)).sum()
+            found.append((fit + model.weights.size * np.log(rows), model))
+        return min(found, key=lambda pair: pair[0])[1]
 
     def predict(self, segment: Record) -> Values:
         """Return one-step predictions over a record without gaps."""

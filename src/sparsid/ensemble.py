@@ -120,7 +120,7 @@ class Ensemble:
             if y_init is not None:
                 raise InputError("a record carries its outputs: leave y_init out")
             self.channels.check(u)
-            if np.isnan(u.u).any() or np.isnan(u.y[: self.known]).any():
+            if np.isnan(u.u).any():
                 return over_segments(
                     u,
                     self.known,
@@ -128,11 +128,6 @@ class Ensemble:
                 )
             inputs: Any = u.u
             first: Any = u.y[: self.known]
-            if len(u) <= self.known:
-                raise InputError(
-                    f"the record has {len(u)} samples but the first {self.known} only "
-                    "settle the start state: give a longer record"
-                )
         else:
             inputs = self.channels.inputs(u)
             first = (
@@ -146,14 +141,18 @@ class Ensemble:
                 "each of record.segments()"
             )
         start = 0 if first is None else self.known
+        if len(inputs) <= start:
+            raise InputError(
+                f"{len(inputs)} samples were given but the first {start} only settle "
+                "the start state: give a longer record"
+            )
         with jax.enable_x64(True):
             v = jnp.asarray(self.scaling.scale_u(inputs))
-            params = self._started(v, first)
+            params, covariance = self._started(v, first)
             mean = np.median(_member_runs(self.model, params, v), axis=0)
             std = np.full(mean.shape, np.nan)
             if samples:
-                draws = self._draws(params, v, samples, seed)
-                std = width(draws)
+                std = width(self._draws(params, covariance, v, samples, seed))
         return self.channels.forecast(
             self.scaling, mean[start:], std[start:], start, len(inputs), None
         )
@@ -173,13 +172,13 @@ class Ensemble:
                 f"the first prediction ({self.known} settle the start state, horizon "
                 f"{horizon}): give a longer record"
             )
-        if np.isnan(record.u).any() or np.isnan(record.y[: self.known]).any():
+        if np.isnan(record.u).any():
             return over_segments(
                 record, start, lambda part: self.predict(part, horizon)
             )
         with jax.enable_x64(True):
             u = jnp.asarray(self.scaling.scale_u(record.u))
-            params = self._started(u, record.y[: self.known])
+            params, _ = self._started(u, record.y[: self.known])
             runs = np.asarray(_member_runs(self.model, params, u))
             y = self.scaling.scale_y(record.y)
             measured = jnp.asarray(~np.isnan(y), float)
@@ -199,17 +198,28 @@ class Ensemble:
 
     # -- pieces --------------------------------------------------------------------
 
-    def _started(self, u: Array, first: Any) -> Params:
-        """Return the weights with start states fitted to the first outputs."""
+    def _started(self, u: Array, first: Any) -> tuple[Params, Any]:
+        """Return weights with start states, and the covariance of both.
+
+        Without outputs a run starts as the first estimation record did. With them the
+        start states are fitted, and are uncertain by what those outputs leave open.
+        """
         start = self.params[-1][:, :1]
+        size = sum(w[0].size for w in self.params[:-1]) + self.model.states
+        covariance = self.covariance[:, :size, :size].copy()
         if first is not None:
             y = jnp.asarray(self.scaling.scale_y(first))
-            start = _fitted_starts(
+            fitted, spread = _fitted_starts(
                 self.model, self.params, self.noise, u[: len(y)], y, start[:, 0]
-            )[:, None]
-        return (*self.params[:-1], start)
+            )
+            start, weights = fitted[:, None], size - self.model.states
+            covariance[:, weights:] = covariance[:, :, weights:] = 0.0
+            covariance[:, weights:, weights:] = spread
+        return (*self.params[:-1], start), covariance
 
-    def _draws(self, params: Params, u: Array, count: int, seed: int) -> Any:
+    def _draws(
+        self, params: Params, covariance: Any, u: Array, count: int, seed: int
+    ) -> Any:
         """Return free runs with drawn weights, start states and noise.
 
         Weights and start states go through the linearised model: the posterior is
@@ -219,12 +229,13 @@ class Ensemble:
         key_w, key_e = jax.random.split(jax.random.key(seed))
         member = np.arange(count) % len(self)
         like = tuple(w[0] for w in params)
-        size = sum(w.size for w in like)
         # Eigenvalues: a vanished weight has variance zero, Cholesky would fail.
-        values, vectors = np.linalg.eigh(self.covariance[:, :size, :size])
+        values, vectors = np.linalg.eigh(covariance)
         roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-        normal = jax.random.normal(key_w, (count, size))
-        drawn = jnp.einsum("mij,mj->mi", roots[member], normal)
+        normal = np.array(jax.random.normal(key_w, (count, covariance.shape[1])))
+        for k, root in enumerate(roots):
+            normal[member == k] = normal[member == k] @ root.T
+        drawn = jnp.asarray(normal)
         moved = jax.vmap(lambda w: unflatten(w, like))(drawn)
         centre = tuple(jnp.asarray(w)[member] for w in params)
         noise = Noise(*(jnp.asarray(c)[member] for c in self.noise))
@@ -259,17 +270,18 @@ def _noises(noise: Noise, u: Array, keys: Array) -> Array:
 @partial(jax.jit, static_argnames="model")
 def _fitted_starts(
     model: StateNetwork, params: Params, noise: Noise, u: Array, y: Array, start: Array
-) -> Array:
-    """Return each member's state at the first sample, fitted to the outputs ``y``."""
+) -> tuple[Array, Array]:
+    """Return each member's first state, fitted to the outputs ``y``, and covariance.
+
+    The prior is that of the fit: mean zero, variance START_VARIANCE.
+    """
     measured = jnp.asarray(~jnp.isnan(y), y.dtype)
 
-    def one(weights: Params, noise: Noise, x: Array) -> Array:
-        centre = x
-
+    def one(weights: Params, noise: Noise, x: Array) -> tuple[Array, Array]:
         def residual(x: Array) -> Array:
             r = jnp.nan_to_num(y - outputs(model, weights, x, u))
             fit = whiten(noise, measured, r[..., None])[0].ravel()
-            return jnp.concatenate([fit, (x - centre) / np.sqrt(START_VARIANCE)])
+            return jnp.concatenate([fit, x / np.sqrt(START_VARIANCE)])
 
         def improve(_: int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
             x, damping = carry
@@ -280,6 +292,9 @@ def _fitted_starts(
             return jnp.where(better, x + d, x), damping * jnp.where(better, 0.2, 5.0)
 
         x = x.at[: model.outputs].set(jnp.nan_to_num(y[0]))
-        return jax.lax.fori_loop(0, START_STEPS, improve, (x, START_DAMPING))[0]
+        x, _ = jax.lax.fori_loop(0, START_STEPS, improve, (x, START_DAMPING))
+        J = jax.jacfwd(residual)(x)
+        return x, jnp.linalg.inv(J.T @ J)
 
-    return jax.vmap(one)(params, noise, start)
+    states, spread = jax.vmap(one)(params, noise, start)
+    return states, spread

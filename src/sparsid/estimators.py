@@ -323,7 +323,7 @@ class StateSpace(Estimator[Ensemble]):
     Parameters
     ----------
     states
-        Number of states, at least that of the outputs.
+        Number of states, at least that of the outputs; None: one more.
     hidden
         Widths of the hidden layers of the network.
     activation
@@ -346,7 +346,7 @@ class StateSpace(Estimator[Ensemble]):
 
     def __init__(
         self,
-        states: int = 2,
+        states: int | None = None,
         hidden: Sequence[int] = (10,),
         *,
         activation: str = "tanh",

@@ -194,7 +194,7 @@ def _finish(
         noise = noise * scale
         prior = _scaled(prior, float(scale.mean()))
     return Fitted(
-        channels=Channels.of(segments[0]),
+        channels=Channels.of(segments),
         scaling=scaling,
         lags=lags,
         regressors=tuple(lags.table[k] for k in found.columns),

@@ -58,15 +58,18 @@ class Channels:
     dt: float
 
     @staticmethod
-    def of(record: Record) -> Channels:
-        """Return the channels of a record."""
-        return Channels(
-            tuple(record.input_names),
-            tuple(record.output_names),
-            tuple(record.input_units),
-            tuple(record.output_units),
-            float(record.dt),
-        )
+    def of(records: list[Record]) -> Channels:
+        """Return the channels of records, with the units that any of them knows."""
+        first = records[0]
+        units = [
+            tuple(next(filter(None, known), "") for known in zip(*side, strict=True))
+            for side in (
+                [r.input_units for r in records],
+                [r.output_units for r in records],
+            )
+        ]
+        names = tuple(first.input_names), tuple(first.output_names)
+        return Channels(*names, units[0], units[1], float(first.dt))
 
     @property
     def n_inputs(self) -> int:
@@ -102,6 +105,17 @@ class Channels:
                     f"the record has {what} {', '.join(given)} but the model "
                     f"{', '.join(own)}: give the same channels in the same order"
                 )
+        for what in ("input", "output"):
+            names, given = getattr(record, f"{what}_names"), f"{what}_units"
+            pairs = zip(
+                names, getattr(record, given), getattr(self, given), strict=True
+            )
+            for name, unit, own in pairs:
+                if unit and own and unit != own:
+                    raise InputError(
+                        f"the record has {name!r} in {unit} but the model in {own}: "
+                        "convert the record"
+                    )
         if not np.isclose(record.dt, self.dt, rtol=1e-3, atol=0.0):
             raise InputError(
                 f"the record is sampled every {record.dt:g} but the model every "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -26,34 +27,38 @@ from sparsid.moves import threshold
 from sparsid.noise import Noise
 from sparsid.objectives import FreeRun, Linearised, Runs, outputs
 from sparsid.outcomes import Outcome
-from sparsid.posterior import laplace
-from sparsid.priors import resolve_kinds
+from sparsid.posterior import LARGEST_COVARIANCE, laplace
+from sparsid.priors import Prior, resolve_kinds
 from sparsid.records import Record, check_compatible
 from sparsid.rules import SparseBayes
 from sparsid.scaling import Scaling
-from sparsid.settings import LARGEST_COUNT, LARGEST_WIDTH, number, one_of, whole
+from sparsid.settings import LARGEST_COUNT, number, one_of, whole, widths_of
 
 log = logging.getLogger(__name__)
 
 ACTIVATIONS = ("tanh", "sigmoid")
 SATURATION = ("auto", "none")
-# Noise at the start, as logarithms of scaled variances and of the odds of phi.
-START_NOISE = (-3.0, -3.0, 2.0)
-# Cycles before the variances are first updated.
-SETTLING = 3
+# Noise at the start: logarithms of scaled variances, and of the odds of phi.
+START_NOISE = (-3.0, -4.5, 2.0)
+# Cycles before the variances are first updated, and before the log-determinant counts:
+# at the start it would hold the weights where they say little.
+SETTLING, WARM_UP = 3, 10
 # Steps of the weights between two updates.
 STEPS = 2
 # Cycles over which the fall of the cost is judged.
 WINDOW = 6
 # A group whose prior variance is below this has vanished.
 VANISHED = 1e-8
-# Outputs at an extreme that count as saturation: so many in a row, so many in all.
-IN_A_ROW, SATURATED_SHARE = 3, 0.005
+# Outputs at an extreme that count as saturation: so many in a row, so often, and such a
+# share of all.
+IN_A_ROW, FEWEST_STAYS, SATURATED_SHARE = 3, 2, 0.005
 # Typical change per sample, in the steps from sample to sample of the outputs; out of
 # a few values, as programs are compiled for each.
 RATE_FACTOR = 2.0
 RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 FEWEST_SAMPLES = 30
+# Bytes that a fit may take, and copies of all sensitivities that an evaluation holds.
+MEMORY_LIMIT, SENSITIVITY_COPIES = 10e9, 3.0
 
 
 class Settings(NamedTuple):
@@ -73,9 +78,14 @@ class Settings(NamedTuple):
     @staticmethod
     def of(params: dict[str, Any], outputs: int) -> Settings:
         """Return the settings, or say what is wrong with them."""
-        hidden = params["hidden"]
-        hidden = (hidden,) if isinstance(hidden, int) else tuple(hidden)
-        states = whole("states", params["states"], 1, LARGEST_WIDTH)
+        hidden = tuple(widths_of(params["hidden"]))
+        if not hidden:
+            raise InputError(
+                "hidden=(): a state-space model needs a hidden layer, as in (10,); its "
+                "bounded neurons keep the run bounded"
+            )
+        states = params["states"]
+        states = outputs + 1 if states is None else whole("states", states, 1, 1000)
         if states < outputs:
             raise InputError(
                 f"states={states}: every output is a state, so at least {outputs} are "
@@ -83,7 +93,7 @@ class Settings(NamedTuple):
             )
         return Settings(
             states,
-            tuple(whole("hidden", n, 1, LARGEST_WIDTH) for n in hidden),
+            hidden,
             one_of("activation", params["activation"], ACTIVATIONS),
             params["prior"],
             one_of("saturation", params["saturation"], SATURATION),
@@ -105,15 +115,7 @@ def fit_free_run(
     params
         The estimator's settings by name.
     """
-    check_compatible(records)
-    settings = Settings.of(params, records[0].n_outputs)
-    stretches = _stretches(records)
-    samples = sum(int((~np.isnan(s.y)).all(1).sum()) for s in stretches)
-    if samples < FEWEST_SAMPLES:
-        raise InputError(
-            f"{samples} samples without gaps were given: at least {FEWEST_SAMPLES} are "
-            "needed for a model of free runs"
-        )
+    settings, stretches = _prepared(params, records)
     scaling = Scaling.of(stretches)
     with jax.enable_x64(True):
         data = _runs(stretches, scaling)
@@ -121,7 +123,7 @@ def fit_free_run(
         everything = np.repeat(data.measured[None], settings.starts, axis=0)
         run = _Fit(model, data._replace(measured=everything), settings, report)
         outcome = run.run()
-        fitted = run.finish(outcome, Channels.of(records[0]), scaling, notes)
+        fitted = run.finish(outcome, Channels.of(records), scaling, notes)
         runs = np.asarray(member_outputs(model, fitted.params, data))
     y, measured = np.asarray(data.y), np.asarray(data.measured)
     squares = (np.median(runs, axis=0) - y) ** 2 * measured
@@ -135,36 +137,62 @@ def fit_free_run(
     return fitted
 
 
-def held_out_errors(
+def held_out_error(
     params: dict[str, Any],
     records: list[Record],
     blocks: int,
     report: Report | None = None,
-) -> NDArray[np.float64]:
-    """Return the free-run error on every block that was not learnt from.
+) -> float | None:
+    """Return the free-run error over blocks that were not learnt from; None if stopped.
 
-    The run goes through the block with its inputs known and its outputs unseen, so one
+    The run goes through a block with its inputs known and its outputs unseen, so one
     batch of members serves all blocks. The error is that of the median over the starts
-    of a block, root mean squared over outputs, in standard deviations.
+    of a block, root mean squared over all blocks and outputs, in standard deviations.
     """
-    settings = Settings.of(params, records[0].n_outputs)
-    stretches = _stretches(records)
+    settings, stretches = _prepared(params, records)
     scaling = Scaling.of(stretches)
+    held = held_out(stretches, blocks, settings.start_samples)
     with jax.enable_x64(True):
         data = _runs(stretches, scaling)
         model, _ = _structure(settings, stretches, scaling)
-        held = _blocks(data.measured, blocks)
-        masks = np.asarray(data.measured) * (1.0 - held)
-        masks = np.repeat(masks, settings.starts, axis=0)
+        length = data.y.shape[1]
+        hidden = np.zeros((blocks, *data.y.shape))
+        for k, block in enumerate(held):
+            for r, mask in enumerate(block):
+                hidden[k, r, : len(mask)] = mask[:, None]
+        shown = np.asarray(data.measured) * (1.0 - hidden)
+        shown = np.repeat(shown, settings.starts, axis=0)
         starts = settings._replace(starts=blocks * settings.starts)
-        run = _Fit(model, data._replace(measured=jnp.asarray(masks)), starts, report)
-        run.run()
+        run = _Fit(model, data._replace(measured=jnp.asarray(shown)), starts, report)
+        if run.run() is Outcome.STOPPED:
+            return None
         runs = np.asarray(member_outputs(model, run.descent.state.params, data))
-    runs = runs.reshape(blocks, settings.starts, *runs.shape[1:])
+    runs = runs.reshape(blocks, settings.starts, -1, length, model.outputs)
     squares = (np.median(runs, axis=1) - np.asarray(data.y)) ** 2
-    counted = held * np.asarray(data.measured)
-    error = (squares * counted).sum((1, 2, 3)) / counted.sum((1, 2, 3))
-    return np.asarray(np.sqrt(error))
+    counted = hidden * np.asarray(data.measured)
+    return float(np.sqrt((squares * counted).sum() / max(counted.sum(), 1.0)))
+
+
+def held_out(
+    stretches: list[Record], blocks: int, known: int
+) -> list[list[NDArray[np.bool_]]]:
+    """Return, block by block and stretch by stretch, which samples are held out.
+
+    Blocks are contiguous and of equal size, over all stretches together. The first
+    ``known`` samples of a stretch are never held out: they settle where a run starts.
+    """
+    sizes = [max(len(s) - known, 0) for s in stretches]
+    edges = np.linspace(0, sum(sizes), blocks + 1).round()
+    firsts = np.cumsum([0, *sizes[:-1]])
+    masks: list[list[NDArray[np.bool_]]] = []
+    for low, high in pairwise(edges):
+        masks.append([])
+        for stretch, first in zip(stretches, firsts, strict=True):
+            place = np.arange(len(stretch)) - known + first
+            inside = (place >= low) & (place < high)
+            inside[:known] = False
+            masks[-1].append(inside)
+    return masks
 
 
 @partial(jax.jit, static_argnames="model")
@@ -177,15 +205,20 @@ def member_outputs(model: StateNetwork, params: Params, data: Runs) -> Array:
     return jax.vmap(one)(params)
 
 
-def _blocks(measured: Array, blocks: int) -> NDArray[np.float64]:
-    """Return one where a sample belongs to a block, for each of equal blocks."""
-    seen = np.asarray(measured).any(-1)
-    place = np.cumsum(seen.ravel()).reshape(seen.shape) - 1
-    number_ = np.minimum(place * blocks // max(int(seen.sum()), 1), blocks - 1)
-    shape = (blocks, 1, 1, 1)
-    return np.where(
-        number_[None, :, :, None] == np.arange(blocks).reshape(shape), 1.0, 0.0
-    )
+def _prepared(
+    params: dict[str, Any], records: list[Record]
+) -> tuple[Settings, list[Record]]:
+    """Return checked settings and the stretches to learn from."""
+    check_compatible(records)
+    settings = Settings.of(params, records[0].n_outputs)
+    stretches = stretches_of(records)
+    samples = sum(int((~np.isnan(s.y)).any(1).sum()) for s in stretches)
+    if samples < FEWEST_SAMPLES:
+        raise InputError(
+            f"{samples} samples were given: at least {FEWEST_SAMPLES} with inputs and "
+            "an output are needed for a model of free runs"
+        )
+    return settings, stretches
 
 
 class _Fit:
@@ -210,8 +243,10 @@ class _Fit:
     def run(self) -> Outcome:
         """Cycle until the cost of every member has settled."""
         settings, problem, data = self.settings, self.problem, self.data
-        self.descent = members.begin(problem, self._start(), data)
+        self.descent = members.begin(problem, self._start(), data, 0.0)
         for cycle in range(settings.max_cycles):
+            if cycle == WARM_UP:
+                self.descent = members.count_volume(problem, self.descent, data, 1.0)
             for _ in range(STEPS):
                 self.descent = members.take_step(problem, self.descent, data)
             if cycle >= SETTLING:
@@ -231,11 +266,15 @@ class _Fit:
         keys = [jax.random.fold_in(key, k) for k in range(count)]
         first = jnp.nan_to_num(self.data.y[:, 0])
         params = [model.init(first, key=k) for k in keys]
-        prior = model.start_prior(resolve_kinds(self.settings.prior, model.network))
+        prior = self._prior()
         noise = Noise(*(jnp.full(model.outputs, value) for value in START_NOISE))
         states = [State(p, prior, noise) for p in params]
         stacked: State = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
         return stacked
+
+    def _prior(self) -> Prior:
+        kinds = resolve_kinds(self.settings.prior, self.model.network)
+        return self.model.start_prior(kinds)
 
     def _told(self) -> bool:
         """Keep the history and tell the caller; return whether to stop."""
@@ -244,7 +283,7 @@ class _Fit:
         self.seconds.append(time.perf_counter() - self.began)
         if self.report is None:
             return False
-        best = int(np.nanargmin(cost))
+        best = int(np.argmin(np.nan_to_num(cost, nan=np.inf)))
         noise = jax.tree.map(lambda c: c[best], self.descent.state.noise)
         progress = Progress(
             "free run",
@@ -258,15 +297,21 @@ class _Fit:
         return bool(self.report(progress))
 
     def _settled(self) -> bool:
-        if len(self.costs) <= WINDOW:
+        if len(self.costs) <= WARM_UP + WINDOW:
             return False
-        fall = self.costs[-1 - WINDOW] - self.costs[-1]
+        # A member without a finite cost goes nowhere, and is dropped at the end.
+        finite = np.isfinite(self.costs[-1])
+        fall = (self.costs[-1 - WINDOW] - self.costs[-1])[finite]
         return bool((fall < WINDOW * self.settings.tolerance).all())
 
     def finish(
         self, outcome: Outcome, channels: Channels, scaling: Scaling, notes: list[str]
     ) -> Ensemble:
         """Return the usable members."""
+        if self.descent.volume != 1.0:
+            self.descent = members.count_volume(
+                self.problem, self.descent, self.data, 1.0
+            )
         cost = self.descent.cost
         usable = np.flatnonzero(np.isfinite(cost))
         if not usable.size:
@@ -278,14 +323,16 @@ class _Fit:
             lambda leaf: np.asarray(leaf)[usable], self.descent.state
         )
         kept, covariances, params = [], [], []
-        total = sum(self._countable(np.ones(s), b.bias) for s, b in self._weights())
+        count = len(self.model.blocks) - 2
+        prior = self._prior()[:count]
+        total = sum(self._countable(p.variances() > 0, p.bias) for p in prior)
         for k in range(len(usable)):
             state: State = jax.tree.map(lambda leaf, k=k: leaf[k], chosen)
             state = threshold(state, VANISHED, 0.0)
             kept.append(
                 sum(
                     self._countable(p.variances() > 0, p.bias)
-                    for p in state.prior[: len(self._weights())]
+                    for p in state.prior[:count]
                 )
             )
             J = jax.tree.map(
@@ -314,20 +361,16 @@ class _Fit:
             {"notes": notes, "seconds": self.seconds[-1]},
         )
 
-    def _weights(self) -> list[tuple[tuple[int, int], Any]]:
-        """Return shapes and blocks of weights: leaks and start states are none."""
-        pairs = list(zip(self.model.shapes, self.model.blocks, strict=True))
-        return pairs[:-2]
-
     @staticmethod
     def _countable(present: Any, bias: bool) -> int:
+        """Return how many weights there are: leaks, starts and biases are none."""
         return int((present[:-1] if bias else present).sum())
 
 
 # -- pieces --------------------------------------------------------------------------
 
 
-def _stretches(records: list[Record]) -> list[Record]:
+def stretches_of(records: list[Record]) -> list[Record]:
     """Return stretches with all inputs; outputs may be missing within."""
     stretches = []
     for record in records:
@@ -374,8 +417,10 @@ def _structure(
                     notes.append(f"{name} saturates at {value:.6g}")
     for note in notes:
         log.info(note)
-    steps = np.concatenate([np.diff(v, axis=0) for v in y])
-    rate = RATE_FACTOR * float(np.sqrt(np.nanmean(steps**2)))
+    columns = [v[~np.isnan(v[:, k]), k] for v in y for k in range(len(names))]
+    steps = np.concatenate([np.diff(c) for c in columns])
+    rate = RATE_FACTOR * float(np.sqrt(np.mean(steps**2)))
+    _check_size(settings, stretches)
     model = StateNetwork(
         stretches[0].n_inputs,
         len(names),
@@ -390,20 +435,38 @@ def _structure(
     return model, notes
 
 
+def _check_size(settings: Settings, stretches: list[Record]) -> None:
+    """Refuse what would not fit in memory, before anything is allocated."""
+    n, m = settings.states, stretches[0].n_inputs
+    widths = [n + m, *settings.hidden, n]
+    weights = sum((a + 1) * b for a, b in pairwise(widths)) + n * (m + n + 1)
+    weights += n * len(stretches)
+    samples = len(stretches) * max(len(s) for s in stretches)
+    entries = samples * weights * (2 * n + 2 * stretches[0].n_outputs)
+    needed = 8.0 * SENSITIVITY_COPIES * entries * settings.starts
+    if weights > LARGEST_COVARIANCE or needed > MEMORY_LIMIT:
+        raise InputError(
+            f"a state-space model of {weights} weights and {settings.starts} starts on "
+            f"{len(stretches)} stretches of up to {samples // len(stretches)} samples "
+            f"needs about {needed / 1e9:.1f} GB, and may have {LARGEST_COVARIANCE} "
+            f"weights and {MEMORY_LIMIT / 1e9:g} GB: use fewer starts, neurons or "
+            "states, or shorter records"
+        )
+
+
 def saturation(signals: list[NDArray[np.float64]]) -> float | None:
     """Return the value at which signals stop rising, if they do.
 
-    That shows as many samples at exactly the largest value, several of them in a row.
+    That shows as many samples at exactly the largest value, several in a row, more than
+    once: a signal that merely begins or rests at its extreme does so once.
     """
-    top = max(float(np.nanmax(v)) for v in signals)
-    count = sum(int((v == top).sum()) for v in signals)
-    samples = sum(len(v) for v in signals)
-    longest = 0
+    values = np.concatenate(signals)
+    top = float(np.nanmax(values))
+    stays = 0
     for v in signals:
-        run = 0
-        for here in v == top:
-            run = run + 1 if here else 0
-            longest = max(longest, run)
-    if longest >= IN_A_ROW and count >= max(IN_A_ROW, SATURATED_SHARE * samples):
-        return top
-    return None
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], v == top, [0]])))
+        lengths = edges[1::2] - edges[::2]
+        # A stretch that begins at its extreme was not seen to arrive there.
+        stays += int(((lengths >= IN_A_ROW) & (edges[::2] > 0)).sum())
+    often = (values == top).sum() >= SATURATED_SHARE * len(values)
+    return top if stays >= FEWEST_STAYS and often else None

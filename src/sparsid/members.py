@@ -27,7 +27,7 @@ from sparsid.rules import SparseBayes
 START_DAMPING = 10.0
 # Bounds of the noise coordinates, in logarithms of scaled variances.
 LOWEST, HIGHEST = (-18.0, -18.0, -4.0), (1.0, 1.0, 9.0)
-# Directions in which the noise is looked for: white, coloured, correlation.
+# Directions in which the noise is looked for: white, innovation, correlation.
 DIRECTIONS = (
     (0, 0, 0),
     *((s, 0, 0) for s in (1, -1)),
@@ -37,7 +37,7 @@ DIRECTIONS = (
     *((0, s, s) for s in (1, -1)),
     *((s, -s, -s) for s in (1, -1)),
 )
-LARGEST_STRIDE = 2.0
+SMALLEST_STRIDE, LARGEST_STRIDE = 0.1, 2.0
 # What members have of their own in the data: which samples they may learn from.
 OWN_DATA = Runs(u=None, y=None, measured=0, first=None)
 
@@ -50,6 +50,7 @@ class Descent(NamedTuple):
     damping: Array
     growth: Array
     stride: Array
+    volume: Array | float
 
     @property
     def cost(self) -> NDArray[np.float64]:
@@ -57,11 +58,23 @@ class Descent(NamedTuple):
         return np.asarray(self.at.cost)
 
 
-def begin(problem: Problem, state: State, data: Runs) -> Descent:
-    """Return the members at their first state."""
-    at = _evaluate(problem, state, data)
+def begin(problem: Problem, state: State, data: Runs, volume: float) -> Descent:
+    """Return the members at their first state.
+
+    Parameters
+    ----------
+    volume
+        How much the cost counts the log-determinant: 1, or 0 to begin with.
+    """
+    at = _evaluate(problem, state, data, volume)
     ones = jnp.ones(at.cost.shape)
-    return Descent(state, at, START_DAMPING * ones, 2.0 * ones, ones)
+    strides = jnp.ones_like(state.noise.log_white)
+    return Descent(state, at, START_DAMPING * ones, 2.0 * ones, strides, volume)
+
+
+def count_volume(problem: Problem, d: Descent, data: Runs, volume: float) -> Descent:
+    """Return the members with another cost, where they are."""
+    return d._replace(at=_evaluate(problem, d.state, data, volume), volume=volume)
 
 
 def take_step(problem: Problem, d: Descent, data: Runs) -> Descent:
@@ -70,21 +83,24 @@ def take_step(problem: Problem, d: Descent, data: Runs) -> Descent:
     Nielsen's control of the damping, as for a single network, but with one try a call.
     """
     state, promised = _moved(problem, d)
-    moved: Descent = _accept(d, state, _evaluate(problem, state, data), promised)
+    moved: Descent = _accept(
+        d, state, _evaluate(problem, state, data, d.volume), promised
+    )
     return moved
 
 
 def update(problem: Problem, rule: SparseBayes, d: Descent, data: Runs) -> Descent:
     """Update the variances of the members whose cost falls by it."""
     state = _updated(rule, d)
-    moved: Descent = _adopt(d, state, _evaluate(problem, state, data))
+    moved: Descent = _adopt(d, state, _evaluate(problem, state, data, d.volume))
     return moved
 
 
 def update_noise(problem: Problem, d: Descent, data: Runs) -> Descent:
     """Look around each member's noise, one stride in every direction."""
-    state, stride = _other_noise(problem, d, data)
-    moved: Descent = _adopt(d, state, _evaluate(problem, state, data))
+    ways = jnp.array(DIRECTIONS, float)
+    state, stride = _other_noise(problem, d, data, ways)
+    moved: Descent = _adopt(d, state, _evaluate(problem, state, data, d.volume))
     return moved._replace(stride=stride)
 
 
@@ -92,8 +108,10 @@ def update_noise(problem: Problem, d: Descent, data: Runs) -> Descent:
 
 
 @partial(jax.jit, static_argnames="problem")
-def _evaluate(problem: Problem, state: State, data: Runs) -> Evaluation:
-    weights = Weights(1.0, 1.0)
+def _evaluate(
+    problem: Problem, state: State, data: Runs, volume: Array | float
+) -> Evaluation:
+    weights = Weights(1.0, volume)
     at: Evaluation = jax.vmap(
         lambda s, d: evaluate(problem, s, s.prior, d, weights, 0.0, full=True),
         in_axes=(0, OWN_DATA),
@@ -124,6 +142,7 @@ def _accept(d: Descent, state: State, at: Evaluation, promised: Array) -> Descen
         jnp.clip(damping, SMALLEST_DAMPING, LARGEST_DAMPING),
         jnp.where(better, 2.0, 2.0 * d.growth),
         d.stride,
+        d.volume,
     )
 
 
@@ -142,21 +161,28 @@ def _updated(rule: SparseBayes, d: Descent) -> State:
 
 
 @partial(jax.jit, static_argnames="problem")
-def _other_noise(problem: Problem, d: Descent, data: Runs) -> tuple[State, Array]:
+def _other_noise(
+    problem: Problem, d: Descent, data: Runs, directions: Array
+) -> tuple[State, Array]:
     noise, stride = jax.vmap(
-        lambda *member: _better_noise(problem.objective, *member),
+        lambda *member: _better_noise(problem.objective, directions, d.volume, *member),
         in_axes=(0, OWN_DATA, 0),
     )(d.state, data, d.stride)
     return d.state._replace(noise=noise), stride
 
 
 def _better_noise(
-    objective: Objective, state: State, data: Runs, stride: Array
+    objective: Objective,
+    directions: Array,
+    volume: Array | float,
+    state: State,
+    data: Runs,
+    stride: Array,
 ) -> tuple[Noise, Array]:
-    """Return the best noise around the present one, and the next stride.
+    """Return the best noise around the present one, and the next strides.
 
-    A search without derivatives: three numbers an output, and the whitening is cheap.
-    All outputs move alike.
+    A search without derivatives, output after output: three numbers each, and the
+    whitening is cheap.
     """
     assert isinstance(objective, FreeRun)
     signals, scale = objective.signals(state.params, data), scales(state.prior)
@@ -166,17 +192,23 @@ def _better_noise(
         X = dense(found.derivative, scale)
         L = jnp.linalg.cholesky(X.T @ X + jnp.eye(X.shape[1]))
         log_det = 2.0 * jnp.log(jnp.diagonal(L)).sum()
-        return (found.residual**2).sum() + found.volume + log_det
+        return (found.residual**2).sum() + found.volume + volume * log_det
 
-    def moved(direction: Array) -> Noise:
-        pairs = zip(state.noise, direction, LOWEST, HIGHEST, strict=True)
-        return Noise(*(jnp.clip(c + stride * s, a, b) for c, s, a, b in pairs))
+    def moved(noise: Noise, k: Array, direction: Array) -> Noise:
+        pairs = zip(noise, direction, LOWEST, HIGHEST, strict=True)
+        return Noise(
+            *(c.at[k].set(jnp.clip(c[k] + stride[k] * s, a, b)) for c, s, a, b in pairs)
+        )
 
-    directions = jnp.array(DIRECTIONS, float)
-    costs = jax.lax.map(lambda direction: cost(moved(direction)), directions)
-    best = jnp.argmin(jnp.where(jnp.isfinite(costs), costs, jnp.inf))
-    grown = jnp.minimum(1.5 * stride, LARGEST_STRIDE)
-    return moved(directions[best]), jnp.where(best == 0, 0.5 * stride, grown)
+    def improve(noise: Noise, k: Array) -> tuple[Noise, Array]:
+        costs = jax.lax.map(lambda way: cost(moved(noise, k, way)), directions)
+        best = jnp.argmin(jnp.where(jnp.isfinite(costs), costs, jnp.inf))
+        return moved(noise, k, directions[best]), best
+
+    outputs = jnp.arange(len(stride))
+    noise, best = jax.lax.scan(improve, state.noise, outputs)
+    stride = jnp.where(best == 0, 0.5 * stride, 1.5 * stride)
+    return noise, jnp.clip(stride, SMALLEST_STRIDE, LARGEST_STRIDE)
 
 
 def _pick(better: Array, new: Any, old: Any) -> Any:

@@ -27,10 +27,14 @@ LARGEST_PHI = 0.999
 
 
 class Noise(NamedTuple):
-    """Noise per output, in unbounded coordinates."""
+    """Noise per output, in unbounded coordinates.
+
+    ``innovation`` is the variance of the coloured part's steps, ``(1 - phi^2)`` of its
+    own: what a record says of it hardly depends on what it says of ``phi``.
+    """
 
     log_white: Float[Array, " outputs"]
-    log_coloured: Float[Array, " outputs"]
+    log_innovation: Float[Array, " outputs"]
     logit_phi: Float[Array, " outputs"]
 
     @property
@@ -41,7 +45,7 @@ class Noise(NamedTuple):
     @property
     def coloured(self) -> Array:
         """Variance of the AR(1) part."""
-        return jnp.exp(self.log_coloured)
+        return jnp.exp(self.log_innovation) / (1.0 - self.phi**2)
 
     @property
     def phi(self) -> Array:

@@ -24,8 +24,9 @@ ONE_CORE = {"NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 # glibc's names for what to set: largest number of mapped blocks, what may stay free at
 # the top of the heap before it is given back, and what is added when it grows.
 _MMAP_MAX, _TRIM_THRESHOLD, _TOP_PAD = -4, -1, -2
-# Seconds for a worker to end by itself.
-GRACE = 5.0
+# What a worker runs, and where it finds it.
+_SERVE = "from sparsid.processes import serve; serve()"
+_PACKAGES = str(Path(__file__).parents[1])
 
 
 def cores() -> int:
@@ -54,13 +55,13 @@ class Worker:
     """A process that does one call at a time; ended with the block."""
 
     def __init__(self) -> None:
-        package = str(Path(__file__).parents[1])
-        paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
+        # -P: a file named like a library in the caller's folder is no library.
+        code = f"import sys; sys.path.append({_PACKAGES!r}); {_SERVE}"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sparsid.processes"],
+            [sys.executable, "-P", "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**os.environ, **ONE_CORE},
             # Out of reach of Ctrl-C in the terminal: the caller decides.
             start_new_session=True,
         )
@@ -69,6 +70,10 @@ class Worker:
         return self
 
     def __exit__(self, *reason: Any) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """End the process, whatever it is doing."""
         self.process.kill()
         self.process.communicate()
 
@@ -87,22 +92,26 @@ class Worker:
         report
             Called here whenever the function calls its own ``report`` there.
         """
+        kind, value = self._ask((function, args))
+        while kind == "report":
+            kind, value = self._ask(report(value))
+        if kind == "error":
+            raise value
+        return value
+
+    def _ask(self, message: Any) -> tuple[str, Any]:
+        """Send something and return the answer."""
         try:
-            _send(self._stream("stdin"), (function, args))
-            while True:
-                kind, value = pickle.load(self._stream("stdout"))
-                if kind == "report":
-                    _send(self._stream("stdin"), report(value))
-                elif kind == "error":
-                    raise value
-                else:
-                    return value
+            _send(self._stream("stdin"), message)
+            kind, value = pickle.load(self._stream("stdout"))
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
-            code = self.process.wait(GRACE)
+            self.end()
             raise ChildProcessError(
-                f"a worker process ended in the middle of its work (exit code {code}): "
-                "if memory ran out, use fewer workers or a narrower network"
+                "a worker process ended in the middle of its work (exit code "
+                f"{self.process.returncode}): if memory ran out, use fewer workers or "
+                "a narrower network"
             ) from error
+        return kind, value
 
     def _stream(self, name: str) -> IO[bytes]:
         stream: IO[bytes] = getattr(self.process, name)
@@ -114,8 +123,16 @@ def _send(stream: IO[bytes], message: Any) -> None:
     stream.flush()
 
 
-def _serve() -> None:
+def serve() -> None:
     """Do the calls that come in, until the caller is gone."""
+    try:
+        _serve()
+    except (BrokenPipeError, EOFError):
+        # Nobody waits for an answer.
+        os._exit(1)
+
+
+def _serve() -> None:
     orders, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # What libraries print must not mix with the answers.
     os.dup2(2, 1)
@@ -133,14 +150,16 @@ def _serve() -> None:
         try:
             answer = ("done", function(*args, report=report))
         except Exception as error:  # raised again where the caller waits
-            error.add_note("in a worker process:\n" + traceback.format_exc())
-            answer = ("error", error)
+            answer = ("error", _portable(error))
         _send(answers, answer)
 
 
-if __name__ == "__main__":
+def _portable(error: Exception) -> Exception:
+    """Return an error that another process can raise, with where it came from."""
+    text = "in a worker process:\n" + traceback.format_exc()
     try:
-        _serve()
-    except (BrokenPipeError, EOFError):
-        # The caller is gone; nobody waits for an answer.
-        os._exit(1)
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever an error is made of, its text goes through
+        error = RuntimeError(f"{type(error).__name__}: {error}")
+    error.add_note(text)
+    return error

@@ -17,6 +17,7 @@ from sparsid.sampling import (
     STEP_NAMES,
     TIME_NAMES,
     sample_rows,
+    sampling_time,
     seconds_of,
     spread,
     step_of,
@@ -307,6 +308,7 @@ def _agreed(
 
     A clock that nobody asked for may count samples or milliseconds: it shows the gaps.
     """
+    dt = sampling_time(dt)
     if math.isclose(dt, told, rel_tol=CLOCK_TOLERANCE):
         return dt
     found = f"{table.path}: dt is given as {dt:g} s but {clock!r} has steps of {told:g}"

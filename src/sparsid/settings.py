@@ -93,16 +93,20 @@ def make_lags(params: dict[str, Any], inputs: int, outputs: int) -> Lags:
     return lags
 
 
-def make_network(params: dict[str, Any], lags: Lags) -> Network:
-    """Return the network that the settings ask for."""
-    hidden = params["hidden"]
+def widths_of(hidden: Any) -> list[int]:
+    """Return the widths of the hidden layers, or say what is wrong with them."""
     if isinstance(hidden, numbers.Integral):
         hidden = (hidden,)
     if not isinstance(hidden, Sequence | np.ndarray) or isinstance(hidden, str):
         raise InputError(
             f"hidden={hidden!r}: give the widths of the hidden layers, as in (100, 100)"
         )
-    widths = [whole("hidden", n, 1, LARGEST_WIDTH) for n in hidden]
+    return [whole("hidden", n, 1, LARGEST_WIDTH) for n in hidden]
+
+
+def make_network(params: dict[str, Any], lags: Lags) -> Network:
+    """Return the network that the settings ask for."""
+    widths = widths_of(params["hidden"])
     one_of("activation", params["activation"], ACTIVATIONS)
     # Without hidden layers the network is the linear path already.
     linear_path = yes_or_no("linear_path", params["linear_path"]) and bool(widths)

@@ -38,6 +38,7 @@ def identify_many(
     lock = threading.Lock()
     left = iter(range(starts))
     found: dict[int, Found] = {}
+    crew: list[Worker] = []
 
     def next_start() -> int | None:
         with lock:
@@ -56,6 +57,7 @@ def identify_many(
 
         try:
             with Worker() as worker:
+                crew.append(worker)
                 while (start := next_start()) is not None:
                     args = (network, data, settings, seed, start)
                     found[start] = worker.call(identify_start, *args, report=told)
@@ -71,6 +73,8 @@ def identify_many(
                 lane.result()
         except BaseException:  # an interrupt too: end the others, then pass it on
             stopped.set()
+            for worker in crew:
+                worker.end()
             raise
     return [found[start] for start in sorted(found)]
 

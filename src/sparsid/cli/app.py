@@ -93,7 +93,9 @@ def identify(
     decimal: o.Decimal = None,
     test_fraction: o.TestFraction = None,
     model: o.Kind = "narx",
-    states: o.States = 2,
+    states: o.States = None,
+    saturation: o.Saturation = "auto",
+    start_samples: o.StartSamples = 20,
     lags: o.Lags = 5,
     input_lags: o.InputLags = None,
     output_lags: o.OutputLags = None,
@@ -129,6 +131,8 @@ def identify(
 
     settings = {
         "states": states,
+        "saturation": saturation,
+        "start_samples": start_samples,
         "lags": lags,
         "input_lags": input_lags,
         "output_lags": output_lags,

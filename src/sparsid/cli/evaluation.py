@@ -64,7 +64,7 @@ def usable(record: Record, lag: int) -> list[Record]:
     return [s for s in record.segments() if len(s) > max(lag, 1)]
 
 
-def scores(part: Part, model: Model, arx: Arx) -> dict[str, Any]:
+def scores(part: Part, model: Model, arx: Arx | None) -> dict[str, Any]:
     """Return the errors of model and baselines on the same rows of all records.
 
     Rows count that have all their lags inside one gap-free stretch. A run that
@@ -90,7 +90,9 @@ def scores(part: Part, model: Model, arx: Arx) -> dict[str, Any]:
             "one_step": error([f.mean for f in part.one_step]),
             "free_run": error([f.mean for f in part.free_run]),
         },
-        "linear_arx": {
+        "linear_arx": {}
+        if arx is None
+        else {
             "one_step": error(each(arx.predict)),
             "free_run": error(each(arx.simulate)),
         },

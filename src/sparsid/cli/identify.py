@@ -35,6 +35,7 @@ from sparsid.cli.terminal import (
     side_console,
 )
 from sparsid.ensemble import Ensemble
+from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, StateSpace
 from sparsid.outcomes import Outcome
 from sparsid.settings import make_lags
@@ -150,10 +151,15 @@ def _parts(model: Model, data: Data) -> list[Part]:
 
 def _scores(model: Model, data: Data, parts: list[Part]) -> dict[str, Any]:
     fitted = model.fitted_
-    if isinstance(fitted, Ensemble):
-        arx = Arx.chosen(data.estimation, fitted.scaling)
-    else:
+    arx: Arx | None
+    if not isinstance(fitted, Ensemble):
         arx = Arx.fit(data.estimation, fitted.lags, fitted.scaling)
+    else:
+        try:
+            arx = Arx.chosen(data.estimation, fitted.scaling, model.max_lag_)
+        except InputError:
+            # Outputs with so many gaps have no linear model to compare with.
+            arx = None
     found: dict[str, Any] = {part.name: scores(part, model, arx) for part in parts}
     if data.benchmark is not None:
         found["protocols"] = protocol_scores(data.benchmark, model)

@@ -69,7 +69,17 @@ Kind = Annotated[
         "--model",
     ),
 ]
-States = Annotated[int, _option(MODEL, "States of a state-space model.")]
+States = Annotated[
+    int | None,
+    _option(MODEL, "States of a state-space model. By default the outputs and one."),
+]
+Saturation = Annotated[
+    str,
+    _option(MODEL, "Outputs that stay at an extreme: auto (model that) or none."),
+]
+StartSamples = Annotated[
+    int, _option(MODEL, "Outputs that settle the start of a state-space run.")
+]
 Lags = Annotated[int, _option(MODEL, "Largest lag of inputs and outputs.")]
 InputLags = Annotated[int | None, _option(MODEL, "Largest lag of the inputs.")]
 OutputLags = Annotated[int | None, _option(MODEL, "Largest lag of the outputs.")]
@@ -82,7 +92,7 @@ Hidden = Annotated[
         "default 10.",
     ),
 ]
-Activation = Annotated[str, _option(MODEL, "tanh, sigmoid or relu.")]
+Activation = Annotated[str, _option(MODEL, "tanh, sigmoid or relu (narx only).")]
 LinearPath = Annotated[
     bool, _option(MODEL, "Add a linear path past the network.", "--linear-path")
 ]

@@ -15,7 +15,7 @@ from sparsid.summary import kept_text, with_unit
 
 PREDICTORS = {
     "model": "this model",
-    "linear_arx": "linear ARX, same lags",
+    "linear_arx": "linear ARX",
     "persistence": "persistence",
 }
 

@@ -3,7 +3,7 @@
     x+ = decay x + rate (C' x + B' u + net([x; u]))
     y  = the first states, held where the record shows that they saturate
 
-``decay = exp(-rate exp(leak))`` lies between zero and one, ``C`` lets a state act on
+``decay = exp(-rate exp(leak)/2)`` lies between zero and one, ``C`` lets a state act on
 earlier ones only, and the network ends in bounded neurons: whatever the weights, a
 bounded input gives a bounded run. States are in units of standardised outputs.
 """
