@@ -20,6 +20,9 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/layer_hessian.py --out docs/results/layer_hessian.json
 	$(BIN)/python benchmarks/starts.py --out docs/results/starts.json
 	$(BIN)/python benchmarks/choices.py --seeds 2 --out docs/results/choices.json
+	$(BIN)/python benchmarks/free_run.py tanks --out docs/results/free_run_tanks.json
+	$(BIN)/python benchmarks/free_run.py simulated-tanks --out docs/results/free_run_simulated_tanks.json
+	$(BIN)/python benchmarks/free_run.py systems --auto --out docs/results/free_run_systems.json
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
