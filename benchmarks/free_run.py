@@ -5,8 +5,8 @@
     python benchmarks/free_run.py systems --out ...
 
 The recipe is `sparsid.StateSpace()` with its defaults, or the automatic mode with
-`--auto`; the test records score finished models only. Variants are compared on simulated
-tanks, never on the recorded ones: `simulated-tanks --seeds 6 --set '{"states": 3}'`.
+`--auto`; the test records score finished models only. Variants are compared on
+simulated tanks, never on the recorded: `simulated-tanks --seeds 6 --set '{"states": 3}'`.
 """
 
 import argparse
