@@ -6,7 +6,8 @@
 
 The recipe is `sparsid.StateSpace()` with its defaults, or the automatic mode with
 `--auto`; the test records score finished models only. Variants are compared on
-simulated tanks, never on the recorded: `simulated-tanks --seeds 6 --set '{"states": 3}'`.
+simulated tanks, never on recorded ones, as in
+`simulated-tanks --seeds 6 --set '{"states": 3}'`.
 """
 
 import argparse

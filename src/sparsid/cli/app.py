@@ -92,7 +92,7 @@ def identify(
     separator: o.Separator = None,
     decimal: o.Decimal = None,
     test_fraction: o.TestFraction = None,
-    model: o.Kind = "narx",
+    model: o.Kind = None,
     states: o.States = None,
     saturation: o.Saturation = "auto",
     start_samples: o.StartSamples = 20,
@@ -158,7 +158,7 @@ def identify(
         "budget": _seconds(budget),
         "seed": seed,
     }
-    settings = _for_model(model, settings, context)
+    model, settings = _for_model(model, settings, context)
     if no_input and input_:
         raise InputError("--no-input and --input were given: leave one of them out")
     inputs = [] if no_input else input_ or None
@@ -242,25 +242,30 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
 
 
 def _for_model(
-    model: str, settings: dict[str, Any], context: typer.Context
-) -> dict[str, Any]:
-    """Return the settings of that kind of model; refuse those given for another."""
+    model: str | None, settings: dict[str, Any], context: typer.Context
+) -> tuple[str, dict[str, Any]]:
+    """Return the kind of model and its settings; refuse those given for another."""
     from sparsid.cli.identify import SETTINGS
     from sparsid.settings import one_of
 
-    own = SETTINGS[one_of("--model", model, SETTINGS)]
     given = {
         name
         for name in settings
         if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
     }
+    if model is None:
+        fitting = [kind for kind, own in SETTINGS.items() if given <= own]
+        model = fitting[0] if fitting else "narx"
+    own = SETTINGS[one_of("--model", model, SETTINGS)]
     if given - own:
-        name = "--" + min(given - own).replace("_", "-")
-        others = " or ".join(k for k in SETTINGS if min(given - own) in SETTINGS[k])
-        raise InputError(f"{name} is for --model {others}, not for {model}")
+        stranger = min(given - own)
+        kinds = " or ".join(k for k in SETTINGS if stranger in SETTINGS[k])
+        raise InputError(
+            f"--{stranger.replace('_', '-')} is for --model {kinds}, not for {model}"
+        )
     # NARX has the defaults that the options show, the others their own.
     wanted = own if model == "narx" else own & given
-    return {name: settings[name] for name in wanted}
+    return model, {name: settings[name] for name in wanted}
 
 
 def _seconds(text: str | None) -> float | None:

@@ -42,11 +42,11 @@ from sparsid.settings import make_lags
 from sparsid.summary import result_dict
 
 FORMAT, SCHEMA = "sparsid-result", 1
-# What can be set for each kind of model.
+# What can be set for each kind of model; the first that knows all that was given.
 SETTINGS = {
+    "auto": {"budget", "seed"},
     "narx": set(NARX().get_params()),
     "state-space": set(StateSpace().get_params()),
-    "auto": {"budget", "seed"},
 }
 REPORTED_VERSIONS = ("sparsid", "jax", "jaxlib", "numpy", "scipy", "scikit-learn")
 

@@ -60,12 +60,13 @@ TestFraction = Annotated[
 ]
 
 Kind = Annotated[
-    str,
+    str | None,
     _option(
         MODEL,
-        "narx: a network of lagged samples, fitted one step ahead. state-space: latent "
-        "states fitted to the free run, an ensemble. auto: chosen by held-out blocks "
-        "of the records, the linear model included.",
+        "auto: linear or state space of which size, chosen by held-out blocks of the "
+        "records. state-space: latent states fitted to the free run, an ensemble. "
+        "narx: a network of lagged samples, fitted one step ahead. By default auto, or "
+        "the one that the other options are for.",
         "--model",
     ),
 ]
