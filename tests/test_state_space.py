@@ -1,12 +1,16 @@
 """The latent-state model: derivatives, descent, noise, runs, files."""
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import sparsid
-from sparsid import InputError, Record, StateSpace, free_fitting, members
+from sparsid import InputError, Record, StateSpace, automatic, free_fitting, members
+from sparsid.cli.app import app
 from sparsid.curvature import Curvature
 from sparsid.evidence import Problem
 from sparsid.free_fitting import (
@@ -306,3 +310,48 @@ def test_bad_records_are_refused(model) -> None:
     two = Record(np.ones(40), np.random.default_rng(0).normal(size=(40, 2)))
     with pytest.raises(InputError, match="at least 2 are needed"):
         StateSpace(states=1).fit(two)
+
+
+# -- the command ---------------------------------------------------------------------
+
+
+def command(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_the_command_from_a_file_to_a_simulation(tmp_path) -> None:
+    record = tank()
+    rows = zip(record.time, record.u[:, 0], record.y[:, 0], strict=True)
+    lines = ["t,pump,level", *(f"{t},{u},{y}" for t, u, y in rows)]
+    data = tmp_path / "tank.csv"
+    data.write_text("\n".join(lines))
+    choice = ["--input", "pump", "--output", "level", "--test-fraction", 0]
+    small = ["--states", 2, "--hidden", 3, "--starts", 2, "--max-cycles", 12]
+    small += ["--start-samples", 8, "--out", tmp_path / "out"]
+    result = command("identify", data, *choice, *small)
+    assert "members" in result.stdout
+    found = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert found["kind"] == "StateSpace"
+    assert found["model"]["members"] == 2
+    model = tmp_path / "out" / "model.sparsid"
+    assert "State-space model of level" in command("info", model).stdout
+    for verb in ("simulate", "predict"):
+        out = tmp_path / f"{verb}.csv"
+        command(verb, model, data, "--out", out)
+        assert len(out.read_text().splitlines()) == 241
+
+
+def test_the_automatic_command(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(automatic, "CANDIDATES", ())
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=120)
+    y = np.convolve(u, [0.0, 0.5, 0.3])[:120] + 0.01 * rng.normal(size=120)
+    data = tmp_path / "line.csv"
+    data.write_text("u,y\n" + "\n".join(f"{a},{b}" for a, b in zip(u, y, strict=True)))
+    result = command("identify", data, "--budget", "1m", "--out", tmp_path / "out")
+    assert "linear ARX: held-out free-run error" in " ".join(result.stderr.split())
+    found = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert found["kind"] == "NARX"
+    assert found["model"]["chosen_candidate"] == "linear ARX"
