@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 import sparsid
+from sparsid import starts
 from sparsid.estimators import NARX
 from sparsid.evidence import evaluate
 from sparsid.identification import identify
 from sparsid.models.network import Network
 from sparsid.objectives import Regression
 from sparsid.outcomes import Outcome
+from sparsid.processes import Worker
 from sparsid.records import Record
 from sparsid.rules import SparseBayes
 from sparsid.settings import METHODS, Settings
@@ -247,6 +249,25 @@ def test_an_error_in_one_start_ends_the_others() -> None:
     with pytest.raises(KeyboardInterrupt):
         NARX(**SMALL, starts=4, workers=2).fit(sparse_system(0), progress=fail)
     assert len(reports) <= 4
+
+
+def test_a_start_whose_process_dies_is_lost_alone(monkeypatch, caplog) -> None:
+    killed = []
+
+    class Mortal(Worker):
+        def call(self, function, *args, report):
+            if args[-1] == 0:
+                killed.append(self)
+                self.process.kill()
+            return super().call(function, *args, report=report)
+
+    monkeypatch.setattr(starts, "Worker", Mortal)
+    model = NARX(**SMALL, starts=2, workers=2).fit(sparse_system(0))
+    assert len(killed) == 1
+    assert len(model.fitted_.details["starts"]) == 1
+    assert "1 of 2 starts were lost" in caplog.text
+    with pytest.raises(ChildProcessError, match="memory"):
+        NARX(**SMALL, starts=2, workers=1).fit(sparse_system(0))
 
 
 def test_a_stop_at_full_width_keeps_a_usable_model() -> None:

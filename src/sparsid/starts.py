@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,6 +15,8 @@ from sparsid.models.network import Network
 from sparsid.objectives import Regression
 from sparsid.processes import Worker, cores
 from sparsid.settings import Settings
+
+log = logging.getLogger(__name__)
 
 
 def identify_many(
@@ -30,7 +33,8 @@ def identify_many(
 
     One start runs here. Several run in worker processes of one core each, however many
     there are of these: start ``k`` depends on ``(seed, k)`` alone, not on how many run
-    at once. When the caller stops, starts that have not begun are left out.
+    at once. When the caller stops, starts that have not begun are left out; one whose
+    process died is lost, with a warning.
     """
     if starts == 1:
         return [identify_start(network, data, settings, seed, 0, report=report)]
@@ -39,6 +43,7 @@ def identify_many(
     left = iter(range(starts))
     found: dict[int, Found] = {}
     crew: list[Worker] = []
+    deaths: list[ChildProcessError] = []
 
     def next_start() -> int | None:
         with lock:
@@ -61,6 +66,9 @@ def identify_many(
                 while (start := next_start()) is not None:
                     args = (network, data, settings, seed, start)
                     found[start] = worker.call(identify_start, *args, report=told)
+        except ChildProcessError as error:
+            # The others go on, and do what it has left.
+            deaths.append(error)
         except BaseException:
             stopped.set()
             raise
@@ -74,8 +82,14 @@ def identify_many(
         except BaseException:  # an interrupt too: end the others, then pass it on
             stopped.set()
             for worker in crew:
-                worker.end()
+                worker.process.kill()
             raise
+    if deaths:
+        if not found:
+            raise deaths[0]
+        log.warning(
+            "%d of %d starts were lost: %s", starts - len(found), starts, deaths[0]
+        )
     return [found[start] for start in sorted(found)]
 
 
