@@ -1,6 +1,6 @@
 """Several starts at once against one after the other, ratio in one run.
 
-Starts are spread over the cores in threads; a ratio of one means that brings nothing.
+Starts run in worker processes of one core each; a ratio of one means that brings nothing.
 """
 
 import argparse
@@ -13,9 +13,9 @@ import sparsid
 
 
 def main() -> None:
-    """Time four starts with one worker and with all cores."""
+    """Time the starts with one worker and with all cores."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--starts", type=int, default=4)
+    parser.add_argument("--starts", type=int, default=8)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     record = sparsid.datasets.load("cascaded-tanks").estimation
