@@ -1,6 +1,6 @@
 """Several starts at once against one after the other, ratio in one run.
 
-Starts run in worker processes of one core each; a ratio of one means that brings nothing.
+Starts run in worker processes of one core each; at a ratio of one that brings nothing.
 """
 
 import argparse

@@ -27,14 +27,14 @@ from sparsid.settings import number
 log = logging.getLogger(__name__)
 
 BLOCKS = 4
-# Starts for each block when candidates are compared.
-TRIAL_STARTS = 3
+# Starts for each block, and most cycles, when candidates are compared.
+TRIAL_STARTS, TRIAL_CYCLES = 3, 60
 # A candidate has to beat the linear model by this factor.
 CLEARLY = 0.95
 # Share of the time budget after which no further candidate is tried.
 TRIAL_SHARE = 0.5
 # States beyond the outputs, and neurons, of the candidates.
-CANDIDATES = ((1, 6), (2, 6), (1, 12))
+CANDIDATES = ((1, 6), (2, 6))
 
 
 def identify(
@@ -92,6 +92,7 @@ class _Search:
                 "states": self.records[0].n_outputs + extra,
                 "hidden": (width,),
                 "starts": TRIAL_STARTS,
+                "max_cycles": TRIAL_CYCLES,
                 "seed": self.seed,
             }
             name = f"{settings['states']} states, {width} neurons"
@@ -132,7 +133,7 @@ class _Search:
         if best["settings"] is None:
             # A matter of seconds: not worth stopping.
             return NARX(self.arx.lags.input_lags, (), seed=self.seed).fit(self.records)
-        settings = {k: v for k, v in best["settings"].items() if k != "starts"}
+        settings = {k: best["settings"][k] for k in ("states", "hidden", "seed")}
         return StateSpace(**settings).fit(self.records, progress=self._report(""))
 
     def _trial(self, name: str, settings: Any, error: float) -> dict[str, Any]:

@@ -37,13 +37,18 @@ def cores() -> int:
 
 
 def settle_on_one_core() -> None:
-    """Restrict this process to one core, before the numerical libraries are loaded.
-
-    Freed memory is kept: the C library would return large blocks to the system, and
-    every evaluation would begin with page faults, which take a third of its time.
-    """
+    """Restrict this process to one core, before the numerical libraries are loaded."""
     os.environ.update(ONE_CORE)
     keep_compiled_programs()
+    keep_freed_memory()
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep what is freed, for a process of ours alone.
+
+    It would return large blocks to the system, and every evaluation would begin with
+    page faults, which take a third of its time.
+    """
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):
         library = ctypes.CDLL(None)
         library.mallopt(_MMAP_MAX, 0)

@@ -110,7 +110,9 @@ def with_unit(value: float, unit: str) -> str:
 def kept_text(fitted: Fitted | Ensemble) -> str:
     """Return how many weights are left, such as "26 of 11200 weights, 0.23 %"."""
     share = percent(fitted.weights_kept / fitted.weights_total)
-    return f"{fitted.weights_kept:g} of {fitted.weights_total} weights, {share}"
+    return (
+        f"{round(fitted.weights_kept, 1):g} of {fitted.weights_total} weights, {share}"
+    )
 
 
 def percent(share: float) -> str:

@@ -12,6 +12,7 @@ from sparsid.cli import options as o
 from sparsid.cli.reproduce import studies
 from sparsid.cli.terminal import Commands
 from sparsid.errors import InputError
+from sparsid.processes import keep_freed_memory
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -57,6 +58,7 @@ app.add_typer(studies, name="reproduce")
 def main() -> None:
     """Run the command line."""
     keep_compiled_programs()
+    keep_freed_memory()
     app()
 
 

@@ -80,7 +80,7 @@ def _facts(model: Model, scores: dict[str, Any], files: list[Path]) -> Table:
     )
     grid.add_row("weights kept", f"{kept_text(fitted)}, biases not counted")
     if isinstance(fitted, Ensemble):
-        grid.add_row("members", f"{len(fitted)} of {fitted.model.states} states")
+        grid.add_row("members", f"{len(fitted)}, of {fitted.model.states} states each")
     else:
         grid.add_row("regressors", ", ".join(fitted.regressor_names) or "none")
     grid.add_row("noise std", noise)
