@@ -26,6 +26,7 @@ from sparsid.outcomes import Outcome
 from sparsid.posterior import Posterior
 from sparsid.records import Record
 from sparsid.scaling import Scaling
+from sparsid.storage.parts import SCALES
 
 
 def made(
@@ -118,7 +119,7 @@ def test_everything_comes_back_exactly(
         assert new.posterior.covariance is None
     else:
         assert np.array_equal(old.posterior.covariance, new.posterior.covariance)
-    for key in storage.SCALES:
+    for key in SCALES:
         assert np.array_equal(getattr(old.scaling, key), getattr(new.scaling, key))
     assert list(old.history) == list(new.history)
     assert all(np.array_equal(old.history[k], new.history[k]) for k in old.history)
