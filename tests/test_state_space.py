@@ -11,18 +11,13 @@ from typer.testing import CliRunner
 import sparsid
 from sparsid import InputError, Record, StateSpace, automatic, free_fitting, members
 from sparsid.cli.app import app
-from sparsid.curvature import Curvature
+from sparsid.curvature import WHOLE
 from sparsid.evidence import Problem
-from sparsid.free_fitting import (
-    Settings,
-    _Fit,
-    held_out,
-    held_out_error,
-    saturation,
-)
+from sparsid.free_fitting import StateSettings, _Fit, held_out_error
 from sparsid.models.state_space import StateNetwork
 from sparsid.objectives import FreeRun, outputs, sensitivities
 from sparsid.outcomes import Outcome
+from sparsid.stretches import held_out, runs_of, saturation
 
 WAYS = members.DIRECTIONS
 SMALL = {"states": 2, "hidden": (3,), "starts": 2, "max_cycles": 30, "start_samples": 8}
@@ -60,7 +55,7 @@ def test_sensitivities_against_autodiff() -> None:
     def run(params):
         return outputs(network, params, params[-1][1], u)
 
-    y, J = sensitivities(network, params, jnp.array(1), jnp.zeros(0), u)
+    y, J = sensitivities(network, params, jnp.array(1), u)
     np.testing.assert_allclose(y, run(params), atol=1e-12)
     expected = [np.asarray(j).reshape(30, 1, -1) for j in jax.jacfwd(run)(params)]
     np.testing.assert_allclose(J, np.concatenate(expected, axis=2), atol=1e-10)
@@ -83,13 +78,13 @@ def test_whatever_the_weights_a_run_is_bounded() -> None:
 @pytest.mark.usefixtures("x64")
 def test_no_member_ever_goes_uphill() -> None:
     record = tank()
-    settings = Settings.of(StateSpace(**SMALL).get_params(), 1)
+    settings = StateSettings.of(StateSpace(**SMALL).get_params(), 1)
     scaling = sparsid.scaling.Scaling.of([record])
-    data = free_fitting._runs([record], scaling)
+    data = runs_of([record], scaling)
     data = data._replace(measured=np.repeat(data.measured[None], 2, axis=0))
     structure, _ = free_fitting._structure(settings, [record], scaling)
     fit = _Fit(structure, data, settings, None)
-    problem = Problem(FreeRun(structure), Curvature("gauss-newton", ((),), ("primal",)))
+    problem = Problem(FreeRun(structure), WHOLE)
     d = members.begin(problem, fit._start(), data, 0.0)
     for cycle in range(8):
         if cycle == 4:
@@ -171,7 +166,7 @@ def test_saturation_is_found_and_kept_to() -> None:
     assert model.fitted_.details["notes"] == ["level saturates at 1.3"]
     run = model.simulate(10.0 * record.u, samples=0)
     assert run.mean.max() == pytest.approx(1.3)
-    settings = Settings.of(StateSpace(**SMALL, saturation="none").get_params(), 1)
+    settings = StateSettings.of(StateSpace(**SMALL, saturation="none").get_params(), 1)
     scaling = sparsid.scaling.Scaling.of([record])
     structure, notes = free_fitting._structure(settings, [record], scaling)
     assert (structure.ceiling, notes) == ((np.inf,), [])
@@ -190,7 +185,14 @@ def test_what_counts_as_saturation() -> None:
 
 
 def test_a_stop_keeps_the_members() -> None:
-    model = StateSpace(**SMALL).fit(tank(), progress=lambda p: p.cycle == 3)
+    kept = []
+
+    def stop_at_three(progress):
+        kept.append(progress.kept)
+        return progress.cycle == 3
+
+    model = StateSpace(**SMALL).fit(tank(), progress=stop_at_three)
+    assert all(0 < share <= 1 for share in kept)
     assert model.outcome_ is Outcome.STOPPED
     assert len(model.history_["cost"]) == 3
     assert np.isfinite(model.simulate(tank().u, samples=0).mean).all()

@@ -18,11 +18,12 @@ from sparsid.baselines import Arx
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, StateSpace
 from sparsid.frames import as_records
-from sparsid.free_fitting import held_out, held_out_error, stretches_of
+from sparsid.free_fitting import held_out_error
 from sparsid.history import Progress, Report
 from sparsid.records import Record, check_compatible
 from sparsid.scaling import Scaling
 from sparsid.settings import number
+from sparsid.stretches import held_out, stretches_of
 
 log = logging.getLogger(__name__)
 

@@ -24,6 +24,7 @@ from sparsid.models.state_space import START_VARIANCE, StateNetwork
 from sparsid.noise import Noise, predicted, sampled, whiten
 from sparsid.objectives import outputs
 from sparsid.outcomes import Outcome
+from sparsid.posterior import square_root
 from sparsid.records import Record
 from sparsid.scaling import Scaling
 from sparsid.settings import LARGEST_LAG, whole
@@ -149,7 +150,7 @@ class Ensemble:
         with jax.enable_x64(True):
             v = jnp.asarray(self.scaling.scale_u(inputs))
             params, covariance = self._started(v, first)
-            mean = np.median(_member_runs(self.model, params, v), axis=0)
+            mean = np.median(member_runs(self.model, params, v[None])[:, 0], axis=0)
             std = np.full(mean.shape, np.nan)
             if samples:
                 std = width(self._draws(params, covariance, v, samples, seed))
@@ -179,7 +180,7 @@ class Ensemble:
         with jax.enable_x64(True):
             u = jnp.asarray(self.scaling.scale_u(record.u))
             params, _ = self._started(u, record.y[: self.known])
-            runs = np.asarray(_member_runs(self.model, params, u))
+            runs = np.asarray(member_runs(self.model, params, u[None])[:, 0])
             y = self.scaling.scale_y(record.y)
             measured = jnp.asarray(~np.isnan(y), float)
             residual = jnp.nan_to_num(jnp.asarray(y) - runs)
@@ -229,11 +230,8 @@ class Ensemble:
         key_w, key_e = jax.random.split(jax.random.key(seed))
         member = np.arange(count) % len(self)
         like = tuple(w[0] for w in params)
-        # Eigenvalues: a vanished weight has variance zero, Cholesky would fail.
-        values, vectors = np.linalg.eigh(covariance)
-        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
         normal = np.array(jax.random.normal(key_w, (count, covariance.shape[1])))
-        for k, root in enumerate(roots):
+        for k, root in enumerate(square_root(covariance)):
             normal[member == k] = normal[member == k] @ root.T
         drawn = jnp.asarray(normal)
         moved = jax.vmap(lambda w: unflatten(w, like))(drawn)
@@ -245,8 +243,19 @@ class Ensemble:
 
 
 @partial(jax.jit, static_argnames="model")
-def _member_runs(model: StateNetwork, params: Params, u: Array) -> Array:
-    return jax.vmap(lambda p: outputs(model, p, p[-1][0], u))(params)
+def member_runs(model: StateNetwork, params: Params, u: Array) -> Array:
+    """Return the runs of all members over all records, (member, record, time, output).
+
+    Parameters
+    ----------
+    u
+        Scaled inputs, (record, time, input).
+    """
+
+    def one(params: Params) -> Array:
+        return jax.vmap(lambda x, v: outputs(model, params, x, v))(params[-1], u)
+
+    return jax.vmap(one)(params)
 
 
 @partial(jax.jit, static_argnames="model")

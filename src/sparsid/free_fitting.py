@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -14,18 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid import members
-from sparsid.arrays import Array
-from sparsid.curvature import Curvature
-from sparsid.ensemble import Ensemble
+from sparsid.curvature import WHOLE
+from sparsid.ensemble import Ensemble, member_runs
 from sparsid.errors import InputError
 from sparsid.evidence import Problem, State
 from sparsid.forecasts import Channels
 from sparsid.history import Progress, Report
-from sparsid.models.network import Params
 from sparsid.models.state_space import StateNetwork
 from sparsid.moves import threshold
 from sparsid.noise import Noise
-from sparsid.objectives import FreeRun, Linearised, Runs, outputs
+from sparsid.objectives import FreeRun, Linearised, Runs
 from sparsid.outcomes import Outcome
 from sparsid.posterior import LARGEST_COVARIANCE, laplace
 from sparsid.priors import Prior, resolve_kinds
@@ -33,6 +30,7 @@ from sparsid.records import Record, check_compatible
 from sparsid.rules import SparseBayes
 from sparsid.scaling import Scaling
 from sparsid.settings import LARGEST_COUNT, number, one_of, whole, widths_of
+from sparsid.stretches import held_out, runs_of, saturation, stretches_of
 
 log = logging.getLogger(__name__)
 
@@ -49,9 +47,6 @@ STEPS = 2
 WINDOW = 6
 # A group whose prior variance is below this has vanished.
 VANISHED = 1e-8
-# Outputs at an extreme that count as saturation: so many in a row, so often, and such a
-# share of all.
-IN_A_ROW, FEWEST_STAYS, SATURATED_SHARE = 3, 2, 0.005
 # Typical change per sample, in the steps from sample to sample of the outputs; out of
 # a few values, as programs are compiled for each.
 RATE_FACTOR = 2.0
@@ -61,7 +56,7 @@ FEWEST_SAMPLES = 30
 MEMORY_LIMIT, SENSITIVITY_COPIES = 10e9, 3.0
 
 
-class Settings(NamedTuple):
+class StateSettings(NamedTuple):
     """What the user can set, checked."""
 
     states: int
@@ -76,7 +71,7 @@ class Settings(NamedTuple):
     seed: int
 
     @staticmethod
-    def of(params: dict[str, Any], outputs: int) -> Settings:
+    def of(params: dict[str, Any], outputs: int) -> StateSettings:
         """Return the settings, or say what is wrong with them."""
         hidden = tuple(widths_of(params["hidden"]))
         if not hidden:
@@ -91,7 +86,7 @@ class Settings(NamedTuple):
                 f"states={states}: every output is a state, so at least {outputs} are "
                 "needed"
             )
-        return Settings(
+        return StateSettings(
             states,
             hidden,
             one_of("activation", params["activation"], ACTIVATIONS),
@@ -118,13 +113,13 @@ def fit_free_run(
     settings, stretches = _prepared(params, records)
     scaling = Scaling.of(stretches)
     with jax.enable_x64(True):
-        data = _runs(stretches, scaling)
+        data = runs_of(stretches, scaling)
         model, notes = _structure(settings, stretches, scaling)
         everything = np.repeat(data.measured[None], settings.starts, axis=0)
         run = _Fit(model, data._replace(measured=everything), settings, report)
         outcome = run.run()
         fitted = run.finish(outcome, Channels.of(records), scaling, notes)
-        runs = np.asarray(member_outputs(model, fitted.params, data))
+        runs = np.asarray(member_runs(model, fitted.params, data.u))
     y, measured = np.asarray(data.y), np.asarray(data.measured)
     squares = (np.median(runs, axis=0) - y) ** 2 * measured
     mean = squares.sum((0, 1)) / measured.sum((0, 1))
@@ -153,7 +148,7 @@ def held_out_error(
     scaling = Scaling.of(stretches)
     held = held_out(stretches, blocks, settings.start_samples)
     with jax.enable_x64(True):
-        data = _runs(stretches, scaling)
+        data = runs_of(stretches, scaling)
         model, _ = _structure(settings, stretches, scaling)
         length = data.y.shape[1]
         hidden = np.zeros((blocks, *data.y.shape))
@@ -166,51 +161,19 @@ def held_out_error(
         run = _Fit(model, data._replace(measured=jnp.asarray(shown)), starts, report)
         if run.run() is Outcome.STOPPED:
             return None
-        runs = np.asarray(member_outputs(model, run.descent.state.params, data))
+        runs = np.asarray(member_runs(model, run.descent.state.params, data.u))
     runs = runs.reshape(blocks, settings.starts, -1, length, model.outputs)
     squares = (np.median(runs, axis=1) - np.asarray(data.y)) ** 2
     counted = hidden * np.asarray(data.measured)
     return float(np.sqrt((squares * counted).sum() / max(counted.sum(), 1.0)))
 
 
-def held_out(
-    stretches: list[Record], blocks: int, known: int
-) -> list[list[NDArray[np.bool_]]]:
-    """Return, block by block and stretch by stretch, which samples are held out.
-
-    Blocks are contiguous and of equal size, over all stretches together. The first
-    ``known`` samples of a stretch are never held out: they settle where a run starts.
-    """
-    sizes = [max(len(s) - known, 0) for s in stretches]
-    edges = np.linspace(0, sum(sizes), blocks + 1).round()
-    firsts = np.cumsum([0, *sizes[:-1]])
-    masks: list[list[NDArray[np.bool_]]] = []
-    for low, high in pairwise(edges):
-        masks.append([])
-        for stretch, first in zip(stretches, firsts, strict=True):
-            place = np.arange(len(stretch)) - known + first
-            inside = (place >= low) & (place < high)
-            inside[:known] = False
-            masks[-1].append(inside)
-    return masks
-
-
-@partial(jax.jit, static_argnames="model")
-def member_outputs(model: StateNetwork, params: Params, data: Runs) -> Array:
-    """Return the runs of all members over all records."""
-
-    def one(params: Params) -> Array:
-        return jax.vmap(lambda x, u: outputs(model, params, x, u))(params[-1], data.u)
-
-    return jax.vmap(one)(params)
-
-
 def _prepared(
     params: dict[str, Any], records: list[Record]
-) -> tuple[Settings, list[Record]]:
+) -> tuple[StateSettings, list[Record]]:
     """Return checked settings and the stretches to learn from."""
     check_compatible(records)
-    settings = Settings.of(params, records[0].n_outputs)
+    settings = StateSettings.of(params, records[0].n_outputs)
     stretches = stretches_of(records)
     samples = sum(int((~np.isnan(s.y)).any(1).sum()) for s in stretches)
     if samples < FEWEST_SAMPLES:
@@ -228,15 +191,14 @@ class _Fit:
         self,
         model: StateNetwork,
         data: Runs,
-        settings: Settings,
+        settings: StateSettings,
         report: Report | None,
     ) -> None:
         self.model, self.data, self.settings = model, data, settings
         self.report, self.began = report, time.perf_counter()
-        # A free run has no layer structure to use: one dense derivative.
-        whole_model = Curvature("gauss-newton", ((),), ("primal",))
-        self.problem = Problem(FreeRun(model), whole_model)
+        self.problem = Problem(FreeRun(model), WHOLE)
         self.rule = SparseBayes()
+        self.total = self._weights(self._prior())
         self.costs: list[NDArray[np.float64]] = []
         self.seconds: list[float] = []
 
@@ -284,14 +246,17 @@ class _Fit:
         if self.report is None:
             return False
         best = int(np.argmin(np.nan_to_num(cost, nan=np.inf)))
-        noise = jax.tree.map(lambda c: c[best], self.descent.state.noise)
+        noise, prior = jax.tree.map(
+            lambda leaf: np.asarray(leaf[best]),
+            (self.descent.state.noise, self.descent.state.prior),
+        )
         progress = Progress(
             "free run",
             len(self.costs),
             self.settings.max_cycles,
             float(cost[best]),
             np.asarray(noise.white + noise.coloured),
-            1.0,
+            self._weights(prior) / self.total,
             self.seconds[-1],
         )
         return bool(self.report(progress))
@@ -323,18 +288,10 @@ class _Fit:
             lambda leaf: np.asarray(leaf)[usable], self.descent.state
         )
         kept, covariances, params = [], [], []
-        count = len(self.model.blocks) - 2
-        prior = self._prior()[:count]
-        total = sum(self._countable(p.variances() > 0, p.bias) for p in prior)
         for k in range(len(usable)):
             state: State = jax.tree.map(lambda leaf, k=k: leaf[k], chosen)
             state = threshold(state, VANISHED, 0.0)
-            kept.append(
-                sum(
-                    self._countable(p.variances() > 0, p.bias)
-                    for p in state.prior[:count]
-                )
-            )
+            kept.append(self._weights(state.prior))
             J = jax.tree.map(
                 lambda leaf, k=k: leaf[usable[k]], self.descent.at.derivative
             )
@@ -355,53 +312,24 @@ class _Fit:
             self.settings.start_samples,
             self.settings.starts - len(usable),
             float(np.mean(kept)),
-            int(total),
+            self.total,
             outcome,
             {"cost": np.array(self.costs), "seconds": np.array(self.seconds)},
             {"notes": notes, "seconds": self.seconds[-1]},
         )
 
-    @staticmethod
-    def _countable(present: Any, bias: bool) -> int:
-        """Return how many weights there are: leaks, starts and biases are none."""
-        return int((present[:-1] if bias else present).sum())
+    def _weights(self, prior: Prior) -> int:
+        """Return how many weights are left: leaks, start states, biases are none."""
+        present = [p.variances() >= VANISHED for p in prior[:-2]]
+        pairs = zip(present, prior[:-2], strict=True)
+        return sum(int((m[:-1] if p.bias else m).sum()) for m, p in pairs)
 
 
 # -- pieces --------------------------------------------------------------------------
 
 
-def stretches_of(records: list[Record]) -> list[Record]:
-    """Return stretches with all inputs; outputs may be missing within."""
-    stretches = []
-    for record in records:
-        missing = np.isnan(record.u).any(1)
-        edges = np.flatnonzero(np.diff(np.concatenate([[True], missing, [True]])))
-        for first, stop in zip(edges[::2], edges[1::2], strict=True):
-            if stop - first >= 2:
-                stretches.append(record[int(first) : int(stop)])
-    return stretches
-
-
-def _runs(stretches: list[Record], scaling: Scaling) -> Runs:
-    """Return the stretches as one array, filled up to the longest."""
-    length = max(len(s) for s in stretches)
-
-    def filled(values: Any) -> Any:
-        missing = ((0, length - len(values)), (0, 0))
-        return np.pad(values, missing, mode="edge")
-
-    u = np.stack([filled(scaling.scale_u(s.u)) for s in stretches])
-    y = [scaling.scale_y(s.y) for s in stretches]
-    measured = np.stack(
-        [np.pad(~np.isnan(v), ((0, length - len(v)), (0, 0))) for v in y]
-    )
-    y = np.nan_to_num(np.stack([filled(v) for v in y]))
-    known = np.zeros((len(stretches), 0))
-    return Runs(*(jnp.asarray(a, float) for a in (u, y, measured, known)))
-
-
 def _structure(
-    settings: Settings, stretches: list[Record], scaling: Scaling
+    settings: StateSettings, stretches: list[Record], scaling: Scaling
 ) -> tuple[StateNetwork, list[str]]:
     """Return the model without data, and what was found in the data."""
     y = [scaling.scale_y(s.y) for s in stretches]
@@ -435,7 +363,7 @@ def _structure(
     return model, notes
 
 
-def _check_size(settings: Settings, stretches: list[Record]) -> None:
+def _check_size(settings: StateSettings, stretches: list[Record]) -> None:
     """Refuse what would not fit in memory, before anything is allocated."""
     n, m = settings.states, stretches[0].n_inputs
     widths = [n + m, *settings.hidden, n]
@@ -452,21 +380,3 @@ def _check_size(settings: Settings, stretches: list[Record]) -> None:
             f"weights and {MEMORY_LIMIT / 1e9:g} GB: use fewer starts, neurons or "
             "states, or shorter records"
         )
-
-
-def saturation(signals: list[NDArray[np.float64]]) -> float | None:
-    """Return the value at which signals stop rising, if they do.
-
-    That shows as many samples at exactly the largest value, several in a row, more than
-    once: a signal that merely begins or rests at its extreme does so once.
-    """
-    values = np.concatenate(signals)
-    top = float(np.nanmax(values))
-    stays = 0
-    for v in signals:
-        edges = np.flatnonzero(np.diff(np.concatenate([[0], v == top, [0]])))
-        lengths = edges[1::2] - edges[::2]
-        # A stretch that begins at its extreme was not seen to arrive there.
-        stays += int(((lengths >= IN_A_ROW) & (edges[::2] > 0)).sum())
-    often = (values == top).sum() >= SATURATED_SHARE * len(values)
-    return top if stays >= FEWEST_STAYS and often else None

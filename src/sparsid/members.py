@@ -39,7 +39,7 @@ DIRECTIONS = (
 )
 SMALLEST_STRIDE, LARGEST_STRIDE = 0.1, 2.0
 # What members have of their own in the data: which samples they may learn from.
-OWN_DATA = Runs(u=None, y=None, measured=0, first=None)
+OWN_DATA = Runs(u=None, y=None, measured=0)
 
 
 class Descent(NamedTuple):

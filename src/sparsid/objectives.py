@@ -79,21 +79,19 @@ class OneStep:
 class Runs(NamedTuple):
     """Records of equal length in scaled units, the shorter ones filled up.
 
-    ``measured`` is one where an output was measured and zero where not. ``first`` is
-    what a model needs to know of each record to start its run.
+    ``measured`` is one where an output was measured and zero where not.
     """
 
     u: Float[Array, "records time inputs"]
     y: Float[Array, "records time outputs"]
     measured: Float[Array, "records time outputs"]
-    first: Float[Array, "records known"]
 
 
 @runtime_checkable
 class Simulator(Protocol):
     """A model that runs on its own: state, inputs, next state, outputs."""
 
-    def start(self, params: Params, record: Array, first: Array) -> Array:
+    def start(self, params: Params, record: Array) -> Array:
         """Return the state at the first sample of a record."""
 
     def advance(self, params: Params, x: Array, u: Array) -> Array:
@@ -119,7 +117,7 @@ class FreeRun:
     def signals(self, params: Params, data: Runs) -> Array:
         """Return residuals and sensitivities in one array, residuals first."""
         y, J = jax.vmap(lambda *run: sensitivities(self.model, params, *run))(
-            jnp.arange(len(data.u)), data.first, data.u
+            jnp.arange(len(data.u)), data.u
         )
         residual = jnp.where(data.measured > 0, data.y - y, 0.0)
         return jnp.concatenate([residual[..., None], J], axis=-1)
@@ -151,7 +149,7 @@ def outputs(model: Simulator, params: Params, x: Array, u: Array) -> Array:
 
 
 def sensitivities(
-    model: Simulator, params: Params, record: Array, first: Array, u: Array
+    model: Simulator, params: Params, record: Array, u: Array
 ) -> tuple[Array, Array]:
     """Return the outputs of a free run and their derivative by all weights.
 
@@ -161,7 +159,7 @@ def sensitivities(
     w = flatten(params)
 
     def start(w: Array) -> Array:
-        return model.start(unflatten(w, params), record, first)
+        return model.start(unflatten(w, params), record)
 
     def advance(w: Array, x: Array, now: Array) -> Array:
         return model.advance(unflatten(w, params), x, now)

@@ -67,10 +67,18 @@ class Posterior:
         if self.covariance is None:
             draws = noise * self.std
         else:
-            # Eigenvalues: a pruned weight has variance zero, Cholesky would fail.
-            values, vectors = np.linalg.eigh(self.covariance)
-            draws = noise @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+            draws = noise @ square_root(self.covariance).T
         return jax.vmap(lambda d: unflatten(d, like))(draws)
+
+
+def square_root(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``R`` with ``R R' = covariance``, of one or of a stack of matrices.
+
+    By eigenvalues: a pruned weight has variance zero, Cholesky would fail.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    root: NDArray[np.float64] = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return root
 
 
 def laplace(linearised: Linearised, prior: Prior) -> Posterior:

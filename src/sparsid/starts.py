@@ -6,6 +6,7 @@ import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import jax
 
@@ -38,59 +39,71 @@ def identify_many(
     """
     if starts == 1:
         return [identify_start(network, data, settings, seed, 0, report=report)]
-    stopped = threading.Event()
-    lock = threading.Lock()
-    left = iter(range(starts))
-    found: dict[int, Found] = {}
-    crew: list[Worker] = []
-    deaths: list[ChildProcessError] = []
+    many = _Many((network, data, settings, seed), starts, report)
+    return many.run(min(starts, workers or cores()))
 
-    def next_start() -> int | None:
-        with lock:
-            start = next(left, None)
-        # The first is run even then: there has to be a result.
-        return None if stopped.is_set() and start else start
 
-    def run_some() -> None:
+class _Many:
+    """Several starts, taken one after the other by the worker that is free."""
+
+    def __init__(
+        self, args: tuple[Any, ...], starts: int, report: Report | None
+    ) -> None:
+        self.args, self.starts, self.report = args, starts, report
+        self.left = iter(range(starts))
+        self.found: dict[int, Found] = {}
+        self.crew: list[Worker] = []
+        self.deaths: list[ChildProcessError] = []
+        self.stopped, self.lock = threading.Event(), threading.Lock()
+
+    def run(self, workers: int) -> list[Found]:
+        """Return what all starts found, with so many workers at once."""
+        with ThreadPoolExecutor(workers) as pool:
+            lanes = [pool.submit(self._lane) for _ in range(workers)]
+            try:
+                for lane in lanes:
+                    lane.result()
+            except BaseException:  # an interrupt too: end the others, then pass it on
+                self.stopped.set()
+                for worker in self.crew:
+                    worker.process.kill()
+                raise
+        if self.deaths:
+            if not self.found:
+                raise self.deaths[0]
+            lost = self.starts - len(self.found)
+            why = self.deaths[0]
+            log.warning("%d of %d starts were lost: %s", lost, self.starts, why)
+        return [self.found[start] for start in sorted(self.found)]
+
+    def _lane(self) -> None:
         """Have one worker do start after start."""
-
-        def told(progress: Progress) -> bool:
-            with lock:
-                if report is not None and report(replace(progress, starts=starts)):
-                    stopped.set()
-            return stopped.is_set()
-
         try:
             with Worker() as worker:
-                crew.append(worker)
-                while (start := next_start()) is not None:
-                    args = (network, data, settings, seed, start)
-                    found[start] = worker.call(identify_start, *args, report=told)
+                self.crew.append(worker)
+                while (start := self._next()) is not None:
+                    args = (*self.args, start)
+                    found = worker.call(identify_start, *args, report=self._told)
+                    self.found[start] = found
         except ChildProcessError as error:
             # The others go on, and do what it has left.
-            deaths.append(error)
+            self.deaths.append(error)
         except BaseException:
-            stopped.set()
+            self.stopped.set()
             raise
 
-    count = min(starts, workers or cores())
-    with ThreadPoolExecutor(count) as pool:
-        lanes = [pool.submit(run_some) for _ in range(count)]
-        try:
-            for lane in lanes:
-                lane.result()
-        except BaseException:  # an interrupt too: end the others, then pass it on
-            stopped.set()
-            for worker in crew:
-                worker.process.kill()
-            raise
-    if deaths:
-        if not found:
-            raise deaths[0]
-        log.warning(
-            "%d of %d starts were lost: %s", starts - len(found), starts, deaths[0]
-        )
-    return [found[start] for start in sorted(found)]
+    def _next(self) -> int | None:
+        with self.lock:
+            start = next(self.left, None)
+        # The first is run even then: there has to be a result.
+        return None if self.stopped.is_set() and start else start
+
+    def _told(self, progress: Progress) -> bool:
+        with self.lock:
+            progress = replace(progress, starts=self.starts)
+            if self.report is not None and self.report(progress):
+                self.stopped.set()
+        return self.stopped.is_set()
 
 
 def identify_start(

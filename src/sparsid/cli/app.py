@@ -131,36 +131,7 @@ def identify(
     from sparsid.cli.identify import Request
     from sparsid.cli.identify import identify as run
 
-    settings = {
-        "states": states,
-        "saturation": saturation,
-        "start_samples": start_samples,
-        "lags": lags,
-        "input_lags": input_lags,
-        "output_lags": output_lags,
-        "delay": delay,
-        "hidden": _widths(hidden),
-        "activation": activation,
-        "linear_path": linear_path,
-        "prior": tuple(prior.split(",")) if "," in prior else prior,
-        "method": method,
-        "strength": strength,
-        "algorithm": algorithm,
-        "curvature": curvature,
-        "form": form,
-        "noise_std": tuple(noise_std) if noise_std else None,
-        "prune": prune,
-        "kappa_upsilon": kappa_upsilon,
-        "kappa_w": kappa_w,
-        "max_cycles": max_cycles,
-        "tolerance": tolerance,
-        "starts": starts,
-        "workers": workers,
-        "memory_limit": memory_limit,
-        "budget": _seconds(budget),
-        "seed": seed,
-    }
-    model, settings = _for_model(model, settings, context)
+    model, settings = _settings(context)
     if no_input and input_:
         raise InputError("--no-input and --input were given: leave one of them out")
     inputs = [] if no_input else input_ or None
@@ -243,16 +214,16 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
     print(as_json(result_dict(found)) if json else summary(found))
 
 
-def _for_model(
-    model: str | None, settings: dict[str, Any], context: typer.Context
-) -> tuple[str, dict[str, Any]]:
+def _settings(context: typer.Context) -> tuple[str, dict[str, Any]]:
     """Return the kind of model and its settings; refuse those given for another."""
     from sparsid.cli.identify import SETTINGS
     from sparsid.settings import one_of
 
+    options, model = context.params, context.params["model"]
+    known = set().union(*SETTINGS.values())
     given = {
         name
-        for name in settings
+        for name in known
         if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
     }
     if model is None:
@@ -265,9 +236,16 @@ def _for_model(
         raise InputError(
             f"--{stranger.replace('_', '-')} is for --model {kinds}, not for {model}"
         )
+    prior, noise_std = options["prior"], options["noise_std"]
+    read = {
+        "hidden": _widths(options["hidden"]),
+        "prior": tuple(prior.split(",")) if "," in prior else prior,
+        "noise_std": tuple(noise_std) if noise_std else None,
+        "budget": _seconds(options["budget"]),
+    }
     # NARX has the defaults that the options show, the others their own.
     wanted = own if model == "narx" else own & given
-    return model, {name: settings[name] for name in wanted}
+    return model, {name: read.get(name, options[name]) for name in wanted}
 
 
 def _seconds(text: str | None) -> float | None:

@@ -23,5 +23,6 @@ gram        ``I + X X'`` without X          few samples, wide layers, separable
 
 from sparsid.curvature.choice import CURVATURES as CURVATURES
 from sparsid.curvature.choice import FORMS as FORMS
+from sparsid.curvature.choice import WHOLE as WHOLE
 from sparsid.curvature.choice import Curvature as Curvature
 from sparsid.curvature.choice import choose as choose

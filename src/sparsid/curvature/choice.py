@@ -78,6 +78,10 @@ class Curvature:
         return tuple(step)
 
 
+# Of a derivative without layers: one dense matrix, all blocks together.
+WHOLE = Curvature("gauss-newton", (), ("primal",))
+
+
 def choose(
     name: str,
     form: str,

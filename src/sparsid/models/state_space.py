@@ -129,9 +129,8 @@ class StateNetwork:
             made.append(BlockPrior(*ones, elements, kind, block.bias))
         return tuple(made)
 
-    def start(self, params: Params, record: Array, first: Array) -> Array:
+    def start(self, params: Params, record: Array) -> Array:
         """Return the start state of a record, which is among the weights."""
-        del first
         return params[-1][record]
 
     def advance(self, params: Params, x: Array, u: Array) -> Array:

@@ -1,0 +1,90 @@
+"""Stretches of records for free runs: cut at gaps of the inputs, and laid side by side.
+
+Outputs may be missing within a stretch: a run goes through with the inputs alone.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsid.objectives import Runs
+from sparsid.records import Record
+from sparsid.scaling import Scaling
+
+# Outputs at an extreme that count as saturation: so many in a row, so often, and such a
+# share of all.
+IN_A_ROW, FEWEST_STAYS, SATURATED_SHARE = 3, 2, 0.005
+
+
+def stretches_of(records: list[Record]) -> list[Record]:
+    """Return the stretches of which all inputs were measured."""
+    stretches = []
+    for record in records:
+        missing = np.isnan(record.u).any(1)
+        edges = np.flatnonzero(np.diff(np.concatenate([[True], missing, [True]])))
+        for first, stop in zip(edges[::2], edges[1::2], strict=True):
+            if stop - first >= 2:
+                stretches.append(record[int(first) : int(stop)])
+    return stretches
+
+
+def runs_of(stretches: list[Record], scaling: Scaling) -> Runs:
+    """Return the stretches as one array, filled up to the longest."""
+    length = max(len(s) for s in stretches)
+
+    def filled(values: Any) -> Any:
+        missing = ((0, length - len(values)), (0, 0))
+        return np.pad(values, missing, mode="edge")
+
+    u = np.stack([filled(scaling.scale_u(s.u)) for s in stretches])
+    y = [scaling.scale_y(s.y) for s in stretches]
+    measured = np.stack(
+        [np.pad(~np.isnan(v), ((0, length - len(v)), (0, 0))) for v in y]
+    )
+    y = np.nan_to_num(np.stack([filled(v) for v in y]))
+    return Runs(*(jnp.asarray(a, float) for a in (u, y, measured)))
+
+
+def held_out(
+    stretches: list[Record], blocks: int, known: int
+) -> list[list[NDArray[np.bool_]]]:
+    """Return, block by block and stretch by stretch, which samples are held out.
+
+    Blocks are contiguous and of equal size, over all stretches together. The first
+    ``known`` samples of a stretch are never held out: they settle where a run starts.
+    """
+    sizes = [max(len(s) - known, 0) for s in stretches]
+    edges = np.linspace(0, sum(sizes), blocks + 1).round()
+    firsts = np.cumsum([0, *sizes[:-1]])
+    masks: list[list[NDArray[np.bool_]]] = []
+    for low, high in pairwise(edges):
+        masks.append([])
+        for stretch, first in zip(stretches, firsts, strict=True):
+            place = np.arange(len(stretch)) - known + first
+            inside = (place >= low) & (place < high)
+            inside[:known] = False
+            masks[-1].append(inside)
+    return masks
+
+
+def saturation(signals: list[NDArray[np.float64]]) -> float | None:
+    """Return the value at which signals stop rising, if they do.
+
+    That shows as many samples at exactly the largest value, several in a row, more than
+    once: a signal that merely begins or rests at its extreme does so once.
+    """
+    values = np.concatenate(signals)
+    top = float(np.nanmax(values))
+    stays = 0
+    for v in signals:
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], v == top, [0]])))
+        lengths = edges[1::2] - edges[::2]
+        # A stretch that begins at its extreme was not seen to arrive there.
+        stays += int(((lengths >= IN_A_ROW) & (edges[::2] > 0)).sum())
+    often = (values == top).sum() >= SATURATED_SHARE * len(values)
+    return top if stays >= FEWEST_STAYS and often else None
