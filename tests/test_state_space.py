@@ -268,6 +268,14 @@ def test_a_file_brings_the_model_back(model, tmp_path) -> None:
     assert loaded.summary() == model.summary()
 
 
+def test_the_course_of_a_fit_can_be_drawn(model) -> None:
+    history = model.history_
+    assert set(history) == {"cost", "kept", "structure", "seconds"}
+    assert all(v.shape == (len(history["cost"]),) for v in history.values())
+    ax = sparsid.plots.history(model)
+    assert len(ax.lines[0].get_xdata()) == len(history["cost"])
+
+
 def test_the_summary_says_what_it_is(model) -> None:
     text = model.summary()
     for part in ("State-space model of level", "2: level and 1 that is not measured"):

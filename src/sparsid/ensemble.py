@@ -46,6 +46,8 @@ class Ensemble:
         Measured outputs that a start state is fitted to.
     dropped
         Starts that ended in nothing usable and are no members.
+    history
+        Cost and kept share of the best member, cycle by cycle.
     """
 
     channels: Channels

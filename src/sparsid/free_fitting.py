@@ -200,7 +200,7 @@ class _Fit:
         self.rule = SparseBayes()
         self.total = self._weights(self._prior())
         self.costs: list[NDArray[np.float64]] = []
-        self.seconds: list[float] = []
+        self.history: dict[str, list[float]] = {}
 
     def run(self) -> Outcome:
         """Cycle until the cost of every member has settled."""
@@ -239,25 +239,32 @@ class _Fit:
         return self.model.start_prior(kinds)
 
     def _told(self) -> bool:
-        """Keep the history and tell the caller; return whether to stop."""
+        """Keep the best member's history, tell the caller; return whether to stop."""
         cost = self.descent.cost
         self.costs.append(cost)
-        self.seconds.append(time.perf_counter() - self.began)
-        if self.report is None:
-            return False
         best = int(np.argmin(np.nan_to_num(cost, nan=np.inf)))
         noise, prior = jax.tree.map(
             lambda leaf: np.asarray(leaf[best]),
             (self.descent.state.noise, self.descent.state.prior),
         )
+        figures = {
+            "cost": float(cost[best]),
+            "kept": self._weights(prior) / self.total,
+            "structure": float(len(self.costs) > WARM_UP),
+            "seconds": time.perf_counter() - self.began,
+        }
+        for name, value in figures.items():
+            self.history.setdefault(name, []).append(value)
+        if self.report is None:
+            return False
         progress = Progress(
             "free run",
             len(self.costs),
             self.settings.max_cycles,
-            float(cost[best]),
+            figures["cost"],
             np.asarray(noise.white + noise.coloured),
-            self._weights(prior) / self.total,
-            self.seconds[-1],
+            figures["kept"],
+            figures["seconds"],
         )
         return bool(self.report(progress))
 
@@ -314,8 +321,8 @@ class _Fit:
             float(np.mean(kept)),
             self.total,
             outcome,
-            {"cost": np.array(self.costs), "seconds": np.array(self.seconds)},
-            {"notes": notes, "seconds": self.seconds[-1]},
+            {name: np.array(values) for name, values in self.history.items()},
+            {"notes": notes},
         )
 
     def _weights(self, prior: Prior) -> int:

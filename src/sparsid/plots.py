@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from sparsid.estimators import NARX
+    from sparsid.estimators import Model
 
 # Okabe and Ito's colours, told apart by all readers.
 BLACK, BLUE, ORANGE, GREEN, GREY = "black", "#0072B2", "#D55E00", "#009E73", "#777777"
@@ -116,7 +116,7 @@ def residual(
     return ax
 
 
-def history(model: NARX, ax: Axes | None = None) -> Axes:
+def history(model: Model, ax: Axes | None = None) -> Axes:
     """Return axes with the cost per cycle, and the share of weights kept.
 
     The share is on an axis of its own at the right, logarithmic.

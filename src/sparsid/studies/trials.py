@@ -180,13 +180,11 @@ _KINDS = {
 
 def _facts(model: Model, record: Record) -> Result:
     cost = model.history_["cost"]
-    # Members have a cost each: the best one's counts.
-    last = float(np.min(cost[-1]))
     return {
         "kept": model.kept_,
         "log_evidence": model.log_evidence_,
         "noise_std": model.noise_std_[0],
-        "cost": last,
+        "cost": cost[-1],
         "cycles": len(cost),
         "outcome": model.outcome_.value,
         "train_rmse": sparsid.rmse(record, model.predict(record))[0],
