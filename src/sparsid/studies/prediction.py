@@ -38,9 +38,11 @@ FULL: dict[str, Any] = {
     "prior": "row+column",
     "max_cycles": 500,
     "blocks": 3,
+    # Wide enough that no choice falls on an end: short records want strong penalties,
+    # long ones weak.
     "strengths": {
-        "ridge": [1e-5, 1e-4, 1e-3, 1e-2],
-        "group-lasso": [1e-5, 1e-4, 1e-3, 1e-2],
+        "ridge": [1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0],
+        "group-lasso": [1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2],
     },
 }
 QUICK: dict[str, Any] = {
