@@ -25,7 +25,7 @@ from sparsid.cli.app import app
 from sparsid.cli.data import load_data
 from sparsid.cli.evaluation import over_segments
 from sparsid.cli.progress import FitProgress, Interrupt, TimeLeft
-from sparsid.cli.results import FILES, ResultFolder
+from sparsid.cli.results import FILES, PICTURES, REPORT, ResultFolder
 from sparsid.datasets import Benchmark, simulated_tanks
 from sparsid.estimators import NARX
 from sparsid.history import Progress
@@ -34,7 +34,8 @@ from sparsid.reading import write_csv
 from sparsid.records import Record
 from sparsid.scaling import Scaling
 
-SMALL = ["--lags", "2", "--hidden", "6", "--max-cycles", "45"]
+SMALL = ["--lags", "2", "--hidden", "6", "--max-cycles", "45", "--no-report"]
+LEFT = sorted([*FILES, PICTURES])
 COMMAND = [sys.executable, "-m", "sparsid.cli"]
 
 
@@ -64,7 +65,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tanks: Benchmark) -> Path:
     pump = write(folder / "pump.csv", tanks.estimation)
     write(folder / "other.csv", tanks.reveal_test())
     choice = ["--input", "voltage", "--output", "level"]
-    result = run("identify", pump, *choice, *SMALL, "--out", folder / "results")
+    choice += [*SMALL, "--report"]
+    result = run("identify", pump, *choice, "--out", folder / "results")
     assert result.exit_code == 0, result.output
     (folder / "stdout.txt").write_text(result.stdout)
     (folder / "stderr.txt").write_text(result.stderr)
@@ -75,7 +77,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, tanks: Benchmark) -> Path:
 
 
 def test_identify_leaves_its_files_and_nothing_else(folder: Path) -> None:
-    assert sorted(p.name for p in (folder / "results").iterdir()) == sorted(FILES)
+    assert sorted(p.name for p in (folder / "results").iterdir()) == LEFT
     assert not list(folder.glob(".*"))
     assert (folder / "results" / "simulation.png").read_bytes().startswith(b"\x89PNG")
 
@@ -162,7 +164,7 @@ def test_overwrite_replaces_results_and_keeps_other_files(
     for name in (*FILES, "mine.txt"):
         (out / name).write_text("old")
     arguments = ["identify", folder / "pump.csv", "--input", "voltage", *SMALL]
-    result = run(*arguments, "--out", out, "--overwrite", "--quiet")
+    result = run(*arguments, "--out", out, "--overwrite", "--quiet", "--report")
     assert result.exit_code == 0
     assert result.output == ""
     assert (out / "mine.txt").read_text() == "old"
@@ -685,7 +687,7 @@ def test_ctrl_c_keeps_the_best_model_so_far(
     assert process.returncode == 130, told
     assert "stopping with the best so far" in told
     assert "stopped" in stdout
-    assert sorted(p.name for p in out.iterdir()) == sorted(FILES)
+    assert sorted(p.name for p in out.iterdir()) == sorted({*FILES} - {REPORT})
     assert not list(tmp_path.glob(".*"))
     result = json.loads((out / "result.json").read_text())
     assert result["stopped"] is True
@@ -812,7 +814,7 @@ def test_forecasts_over_gaps_stay_inside_the_stretches() -> None:
         calls.append(len(segment))
         mean = segment.y.copy()
         mean[:2] = np.nan
-        return sparsid.Forecast(mean, mean, 2, 1, None, ("y",), ("",))
+        return sparsid.Forecast(mean, mean, mean, 2, 1, None, ("y",), ("",))
 
     whole = over_segments(gappy, 2, forecast)
     assert calls == [10, 17]

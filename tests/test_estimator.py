@@ -24,7 +24,7 @@ from sparsid.forecasts import DIVERGED
 from sparsid.models.narx import Lags, regression_rows
 from sparsid.models.network import Network
 from sparsid.objectives import OneStep, Regression
-from sparsid.posterior import Posterior, laplace
+from sparsid.posterior import laplace
 from sparsid.priors import BlockPrior
 from sparsid.records import Record
 from sparsid.scaling import Scaling
@@ -455,7 +455,9 @@ def ar1(a: float = 0.8, samples: int = 400) -> Record:
 def test_spread_of_a_noisy_run_against_the_ar1_formula() -> None:
     record = ar1()
     fitted = NARX(lags=1, hidden=()).fit(record).fitted_
-    still = Posterior(np.zeros(fitted.posterior.std.shape), None)
+    still = dataclasses.replace(
+        fitted.posterior, std=np.zeros(fitted.posterior.std.shape), covariance=None
+    )
     fitted = dataclasses.replace(fitted, posterior=still)
     (a,), sigma = fitted.params[0][0], fitted.noise_std[0]
     assert a == pytest.approx(0.8, abs=0.1)

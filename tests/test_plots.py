@@ -40,6 +40,7 @@ def forecast(
     return Forecast(
         mean,
         np.full_like(mean, 0.25),
+        np.full_like(mean, 0.1),
         3,
         horizon,
         diverged_at,
@@ -132,7 +133,7 @@ def test_no_global_state_of_matplotlib_is_touched() -> None:
         "from sparsid import plots\n"
         "assert 'matplotlib' not in sys.modules\n"
         "r = sparsid.Record(np.arange(9.), np.arange(9.))\n"
-        "f = sparsid.Forecast(r.y, r.y, 0, 1, None, ('y',), ('',))\n"
+        "f = sparsid.Forecast(r.y, r.y, r.y, 0, 1, None, ('y',), ('',))\n"
         "plots.simulation(r, f).figure.savefig(sys.argv[1])\n"
         "assert 'matplotlib.pyplot' not in sys.modules\n"
     )

@@ -13,7 +13,12 @@ from sparsid import InputError, Record, StateSpace, automatic, free_fitting, mem
 from sparsid.cli.app import app
 from sparsid.curvature import WHOLE
 from sparsid.evidence import Problem
-from sparsid.free_fitting import StateSettings, _Fit, held_out_error
+from sparsid.free_fitting import (
+    StateSettings,
+    _Fit,
+    held_out_error,
+    held_out_fits,
+)
 from sparsid.models.state_space import StateNetwork
 from sparsid.objectives import FreeRun, outputs, sensitivities
 from sparsid.outcomes import Outcome
@@ -201,9 +206,11 @@ def test_a_stop_keeps_the_members() -> None:
 def test_held_out_error_is_that_of_unseen_blocks() -> None:
     record = tank()
     params = StateSpace(**{**SMALL, "starts": 1}).get_params()
-    error = held_out_error(params, [record], 3)
-    assert 0 < error < 0.3
-    assert held_out_error(params, [record], 3, lambda p: p.cycle == 2) is None
+    fits = held_out_fits(params, [record], 3)
+    assert fits is not None
+    assert [len(fit) for fit in fits] == [1, 1, 1]
+    assert 0 < held_out_error(fits, [record]) < 0.3
+    assert held_out_fits(params, [record], 3, lambda p: p.cycle == 2) is None
 
 
 def test_every_sample_is_held_out_once_but_the_first() -> None:

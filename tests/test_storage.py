@@ -19,7 +19,7 @@ from sparsid import storage
 from sparsid.errors import FileFormatError, InputError
 from sparsid.estimators import NARX
 from sparsid.fitted import Fitted
-from sparsid.forecasts import Channels
+from sparsid.forecasts import BandFactors, Channels
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network
 from sparsid.outcomes import Outcome
@@ -65,9 +65,14 @@ def made(
         network=network,
         params=tuple(rng.normal(size=shape) for shape in network.shapes),
         noise=rng.uniform(0.1, 0.2, outputs),
-        posterior=Posterior(np.abs(root[0]), root @ root.T if covariance else None),
+        posterior=Posterior(
+            np.abs(root[0]),
+            root @ root.T if covariance else None,
+            rng.uniform(1, 2, count),
+        ),
         start_outputs=rng.normal(size=outputs),
         start_widths=(len(lags.table), *(7 for _ in hidden), outputs),
+        band_factors=BandFactors((1.25,) * outputs, (0.5,) * outputs),
         weights_kept=5,
         weights_total=21,
         log_evidence=evidence,

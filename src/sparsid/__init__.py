@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from sparsid import datasets as datasets
     from sparsid import plots as plots
     from sparsid.automatic import identify as identify
+    from sparsid.calibration import recalibrate as recalibrate
+    from sparsid.diagnostics import diagnose as diagnose
     from sparsid.errors import FileFormatError as FileFormatError
     from sparsid.errors import InputError as InputError
     from sparsid.estimators import NARX as NARX
@@ -38,6 +40,8 @@ _HOMES = {
     "datasets": "sparsid.datasets",
     "plots": "sparsid.plots",
     "identify": "sparsid.automatic",
+    "recalibrate": "sparsid.calibration",
+    "diagnose": "sparsid.diagnostics",
     "FileFormatError": "sparsid.errors",
     "InputError": "sparsid.errors",
     "NARX": "sparsid.estimators",

@@ -15,10 +15,18 @@ from typing import Any
 import numpy as np
 
 from sparsid.baselines import Arx
+from sparsid.calibration import (
+    BLOCKS,
+    TRIAL_CYCLES,
+    TRIAL_STARTS,
+    factors_of,
+    recalibrate,
+)
+from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, StateSpace
 from sparsid.frames import as_records
-from sparsid.free_fitting import held_out_error
+from sparsid.free_fitting import held_out_error, held_out_fits
 from sparsid.history import Progress, Report
 from sparsid.records import Record, check_compatible
 from sparsid.scaling import Scaling
@@ -27,9 +35,6 @@ from sparsid.stretches import held_out, stretches_of
 
 log = logging.getLogger(__name__)
 
-BLOCKS = 4
-# Starts for each block, and most cycles, when candidates are compared.
-TRIAL_STARTS, TRIAL_CYCLES = 3, 60
 # A candidate has to beat the linear model by this factor.
 CLEARLY = 0.95
 # Share of the time budget after which no further candidate is tried.
@@ -97,10 +102,11 @@ class _Search:
                 "seed": self.seed,
             }
             name = f"{settings['states']} states, {width} neurons"
-            error = self._held_out_error(name, settings)
-            if error is None:
+            fits = self._held_out_fits(name, settings)
+            if fits is None:
                 break
-            trials.append(self._trial(name, settings, error))
+            error = held_out_error(fits, self.records)
+            trials.append(self._trial(name, settings, error) | {"fits": fits})
         best = min(trials, key=lambda t: t["held_out_error"])
         note = ""
         if self.stopped and best is not linear:
@@ -121,21 +127,28 @@ class _Search:
             details.setdefault("notes", []).append(note)
         return model
 
-    def _held_out_error(self, name: str, settings: dict[str, Any]) -> float | None:
-        """Return the error of a candidate, None if there was no time for it."""
+    def _held_out_fits(
+        self, name: str, settings: dict[str, Any]
+    ) -> list[Ensemble] | None:
+        """Return a candidate fitted without each block, None if there was no time."""
         if self.stopped or self._spent(TRIAL_SHARE):
             return None
         params = StateSpace(**settings).get_params()
         report = self._report(f"trying {name}", TRIAL_SHARE)
-        return held_out_error(params, self.records, BLOCKS, report)
+        return held_out_fits(params, self.records, BLOCKS, report)
 
     def _final(self, best: dict[str, Any]) -> Model:
         """Return the chosen model, fitted to everything."""
         if best["settings"] is None:
             # A matter of seconds: not worth stopping.
-            return NARX(self.arx.lags.input_lags, (), seed=self.seed).fit(self.records)
+            linear = NARX(self.arx.lags.input_lags, (), seed=self.seed)
+            return recalibrate(linear.fit(self.records), self.records)
         settings = {k: best["settings"][k] for k in ("states", "hidden", "seed")}
-        return StateSpace(**settings).fit(self.records, progress=self._report(""))
+        model = StateSpace(**settings)
+        fitted = model.fit(self.records, progress=self._report("")).fitted_
+        factors = factors_of(best["fits"], self.records, fitted.known)
+        model.fitted_ = replace(fitted, band_factors=factors)
+        return model
 
     def _trial(self, name: str, settings: Any, error: float) -> dict[str, Any]:
         log.info("%s: held-out free-run error %.3f standard deviations", name, error)

@@ -18,13 +18,20 @@ from numpy.typing import NDArray
 from sparsid.arrays import Array
 from sparsid.curvature.forms import unflatten
 from sparsid.errors import InputError
-from sparsid.forecasts import Channels, Forecast, check_draws, over_segments, width
+from sparsid.forecasts import (
+    BandFactors,
+    Channels,
+    Draws,
+    Forecast,
+    over_segments,
+    width,
+)
 from sparsid.models.network import Params
 from sparsid.models.state_space import START_VARIANCE, StateNetwork
 from sparsid.noise import Noise, predicted, sampled, whiten
 from sparsid.objectives import outputs
 from sparsid.outcomes import Outcome
-from sparsid.posterior import square_root
+from sparsid.posterior import Posterior, square_root
 from sparsid.records import Record
 from sparsid.scaling import Scaling
 from sparsid.settings import LARGEST_LAG, whole
@@ -39,13 +46,15 @@ class Ensemble:
 
     Attributes
     ----------
-    params, noise, covariance, log_evidence
-        Weights, noise, covariance of the weights and log evidence; the first axis of
-        every array is the member.
+    params, noise, covariance, prior_std, log_evidence
+        Weights, noise, covariance of the weights, their prior standard deviations, and
+        log evidence; the first axis of every array is the member.
     known
         Measured outputs that a start state is fitted to.
     dropped
         Starts that ended in nothing usable and are no members.
+    band_factors
+        What standard deviations of forecasts are multiplied with.
     history
         Cost and kept share of the best member, cycle by cycle.
     """
@@ -56,9 +65,11 @@ class Ensemble:
     params: Params
     noise: Noise
     covariance: NDArray[np.float64]
+    prior_std: NDArray[np.float64]
     log_evidence: NDArray[np.float64]
     known: int
     dropped: int
+    band_factors: BandFactors
     weights_kept: float
     weights_total: int
     outcome: Outcome
@@ -95,14 +106,27 @@ class Ensemble:
             params=tuple(w[k : k + 1] for w in self.params),
             noise=Noise(*(c[k : k + 1] for c in self.noise)),
             covariance=self.covariance[k : k + 1],
+            prior_std=self.prior_std[k : k + 1],
             log_evidence=self.log_evidence[k : k + 1],
             dropped=0,
         )
 
+    def posterior(self, k: int) -> Posterior:
+        """Return the uncertainty of one member's weights."""
+        C = self.covariance[k]
+        std = np.sqrt(np.maximum(np.diagonal(C), 0.0))
+        return Posterior(std, C, self.prior_std[k])
+
     # -- use -----------------------------------------------------------------------
 
     def simulate(
-        self, u: Any, y_init: Any = None, *, samples: int = 100, seed: int = 0
+        self,
+        u: Any,
+        y_init: Any = None,
+        *,
+        samples: int = 100,
+        seed: int = 0,
+        sampled: bool = False,
     ) -> Forecast:
         """Return the free run.
 
@@ -117,8 +141,10 @@ class Ensemble:
         samples
             Draws of weights, start states and noise, taken from the members in turn,
             for the standard deviation; 0 leaves it NaN.
+        sampled
+            Whether drawn weights go through the model itself, not its linearisation.
         """
-        check_draws(samples, seed)
+        draws = Draws(samples, seed, sampled).checked()
         if isinstance(u, Record):
             if y_init is not None:
                 raise InputError("a record carries its outputs: leave y_init out")
@@ -127,7 +153,7 @@ class Ensemble:
                 return over_segments(
                     u,
                     self.known,
-                    lambda part: self.simulate(part, samples=samples, seed=seed),
+                    lambda part: self.simulate(part, **draws._asdict()),
                 )
             inputs: Any = u.u
             first: Any = u.y[: self.known]
@@ -153,12 +179,12 @@ class Ensemble:
             v = jnp.asarray(self.scaling.scale_u(inputs))
             params, covariance = self._started(v, first)
             mean = np.median(member_runs(self.model, params, v[None])[:, 0], axis=0)
-            std = np.full(mean.shape, np.nan)
+            std = model_std = np.full(mean.shape, np.nan)
             if samples:
-                std = width(self._draws(params, covariance, v, samples, seed))
-        return self.channels.forecast(
-            self.scaling, mean[start:], std[start:], start, len(inputs), None
-        )
+                moved, noisy = self._draws(params, covariance, v, draws)
+                std, model_std = width(noisy), width(moved)
+        values = (mean[start:], std[start:], model_std[start:])
+        return self._forecast(values, start, len(inputs), None)
 
     def predict(self, record: Record, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
@@ -194,12 +220,19 @@ class Ensemble:
         )
         # What the weights get wrong is in the residual that the filter has followed.
         own = np.median(np.broadcast_to(spread, runs.shape), axis=0)
-        mean, std = np.median(runs, axis=0), np.sqrt(own + width(runs) ** 2)
-        return self.channels.forecast(
-            self.scaling, mean[start:], std[start:], start, len(record), horizon
-        )
+        mean, apart = np.median(runs, axis=0), width(runs)
+        values = (mean, np.sqrt(own + apart**2), apart)
+        late = tuple(v[start:] for v in values)
+        return self._forecast(late, start, len(record), horizon)
 
     # -- pieces --------------------------------------------------------------------
+
+    def _forecast(
+        self, values: Any, start: int, length: int, horizon: int | None
+    ) -> Forecast:
+        return self.channels.forecast(
+            self.scaling, values, start, length, horizon, self.band_factors
+        )
 
     def _started(self, u: Array, first: Any) -> tuple[Params, Any]:
         """Return weights with start states, and the covariance of both.
@@ -221,15 +254,16 @@ class Ensemble:
         return (*self.params[:-1], start), covariance
 
     def _draws(
-        self, params: Params, covariance: Any, u: Array, count: int, seed: int
-    ) -> Any:
-        """Return free runs with drawn weights, start states and noise.
+        self, params: Params, covariance: Any, u: Array, draws: Draws
+    ) -> tuple[Any, Any]:
+        """Return free runs with drawn weights and start states, and with noise too.
 
-        Weights and start states go through the linearised model: the posterior is
-        Gaussian for that alone, and draws along directions the data leave open would
-        leave its range.
+        Weights and start states go through the linearised model, unless asked
+        otherwise: the posterior is Gaussian for that alone, and draws along directions
+        the data leave open would leave its range.
         """
-        key_w, key_e = jax.random.split(jax.random.key(seed))
+        key_w, key_e = jax.random.split(jax.random.key(draws.seed))
+        count = draws.samples
         member = np.arange(count) % len(self)
         like = tuple(w[0] for w in params)
         normal = np.array(jax.random.normal(key_w, (count, covariance.shape[1])))
@@ -240,8 +274,10 @@ class Ensemble:
         centre = tuple(jnp.asarray(w)[member] for w in params)
         noise = Noise(*(jnp.asarray(c)[member] for c in self.noise))
         keys = jax.random.split(key_e, count)
-        runs = _moved_runs(self.model, centre, moved, u) + _noises(noise, u, keys)
-        return np.clip(runs, self.model.floor, self.model.ceiling)
+        runs = _moved_runs(self.model, centre, moved, u, draws.sampled)
+        noisy = runs + _noises(noise, u, keys)
+        bounds = self.model.floor, self.model.ceiling
+        return np.clip(runs, *bounds), np.clip(noisy, *bounds)
 
 
 @partial(jax.jit, static_argnames="model")
@@ -260,11 +296,16 @@ def member_runs(model: StateNetwork, params: Params, u: Array) -> Array:
     return jax.vmap(one)(params)
 
 
-@partial(jax.jit, static_argnames="model")
-def _moved_runs(model: StateNetwork, params: Params, moved: Params, u: Array) -> Array:
-    """Return runs of the linearised model with the weights moved."""
+@partial(jax.jit, static_argnames=("model", "sampled"))
+def _moved_runs(
+    model: StateNetwork, params: Params, moved: Params, u: Array, sampled: bool
+) -> Array:
+    """Return runs with the weights moved, of the linearised or of the model itself."""
 
     def one(params: Params, direction: Params) -> Array:
+        if sampled:
+            there = tuple(p + d for p, d in zip(params, direction, strict=True))
+            return outputs(model, there, there[-1][0], u)
         run, change = jax.jvp(
             lambda p: outputs(model, p, p[-1][0], u), (params,), (direction,)
         )

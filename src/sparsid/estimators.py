@@ -95,6 +95,26 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
 
         save(self, path, overwrite=overwrite)
 
+    def report(self, records: Any, path: str | Path, **options: Any) -> Any:
+        """Write a self-contained HTML page about the model on records.
+
+        Returns the `Diagnosis` that it shows; see `sparsid.report.write_report` for
+        the options.
+        """
+        from sparsid.report import write_report
+
+        check_is_fitted(self, "fitted_")
+        return write_report(self, records, path, **options)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return what a notebook shows: the summary of a fitted model."""
+        if not hasattr(self, "fitted_"):
+            return {"text/plain": repr(self)}
+        from html import escape
+
+        text = self.summary()
+        return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
+
     # -- learnt attributes ---------------------------------------------------------
 
     @property
@@ -266,6 +286,7 @@ class NARX(Estimator[Fitted]):
         horizon: int = 1,
         samples: int = 100,
         seed: int = 0,
+        sampled: bool = False,
     ) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
 
@@ -275,12 +296,23 @@ class NARX(Estimator[Fitted]):
             A record, or inputs with the measured outputs as ``y``.
         samples, seed
             Draws behind the standard deviation more than one step ahead; 0: none.
+        sampled
+            Draw weights and send them through the network itself, one step ahead too;
+            by default they go through its linearisation, exactly so one step ahead.
         """
         record = self._one_record(u, y)
-        return self._fitted.predict(record, horizon, samples=samples, seed=seed)
+        return self._fitted.predict(
+            record, horizon, samples=samples, seed=seed, sampled=sampled
+        )
 
     def simulate(
-        self, u: Any, y_init: Any = None, *, samples: int = 100, seed: int = 0
+        self,
+        u: Any,
+        y_init: Any = None,
+        *,
+        samples: int = 100,
+        seed: int = 0,
+        sampled: bool = False,
     ) -> Forecast:
         """Return the free run over a record, or over inputs alone.
 
@@ -294,7 +326,9 @@ class NARX(Estimator[Fitted]):
         samples, seed
             Draws of weights and noise behind the standard deviation.
         """
-        return self._fitted.simulate(u, y_init, samples=samples, seed=seed)
+        return self._fitted.simulate(
+            u, y_init, samples=samples, seed=seed, sampled=sampled
+        )
 
     @property
     def log_evidence_(self) -> float:
@@ -383,7 +417,13 @@ class StateSpace(Estimator[Ensemble]):
         return self._fitted.predict(self._one_record(u, y), horizon)
 
     def simulate(
-        self, u: Any, y_init: Any = None, *, samples: int = 100, seed: int = 0
+        self,
+        u: Any,
+        y_init: Any = None,
+        *,
+        samples: int = 100,
+        seed: int = 0,
+        sampled: bool = False,
     ) -> Forecast:
         """Return the free run over a record, or over inputs alone.
 
@@ -398,7 +438,9 @@ class StateSpace(Estimator[Ensemble]):
             Draws of weights, start states and noise behind the standard deviation; 0:
             none.
         """
-        return self._fitted.simulate(u, y_init, samples=samples, seed=seed)
+        return self._fitted.simulate(
+            u, y_init, samples=samples, seed=seed, sampled=sampled
+        )
 
     @property
     def log_evidence_(self) -> float:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from sparsid.errors import InputError
 from sparsid.forecasts import (
+    BandFactors,
     Channels,
+    Draws,
     Forecast,
-    check_draws,
     over_segments,
     width,
 )
@@ -35,6 +36,9 @@ from sparsid.records import Record
 from sparsid.scaling import Scaling
 from sparsid.settings import LARGEST_LAG, whole
 
+# Mean, standard deviation, and its part that is not noise.
+Values = tuple[Any, Any, Any]
+
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
@@ -54,6 +58,8 @@ class Fitted:
         First outputs of the first estimation record, for runs from inputs alone.
     start_widths
         Widths of the network before pruning.
+    band_factors
+        What standard deviations of forecasts are multiplied with.
     weights_kept, weights_total
         Number of weights left and at the start, biases not counted.
     """
@@ -68,6 +74,7 @@ class Fitted:
     posterior: Posterior
     start_outputs: NDArray[np.float64]
     start_widths: tuple[int, ...]
+    band_factors: BandFactors
     weights_kept: int
     weights_total: int
     log_evidence: float
@@ -96,17 +103,23 @@ class Fitted:
     # -- prediction ----------------------------------------------------------------
 
     def predict(
-        self, record: Record, horizon: int = 1, *, samples: int = 100, seed: int = 0
+        self,
+        record: Record,
+        horizon: int = 1,
+        *,
+        samples: int = 100,
+        seed: int = 0,
+        sampled: bool = False,
     ) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
 
-        One step ahead the standard deviation is that of the linearised model; further
-        ahead it comes from ``samples`` draws of weights and noise. After a gap there is
-        no prediction until all lags have been measured again.
+        One step ahead the standard deviation is that of the linearised model, exactly;
+        further ahead, or if ``sampled``, it comes from draws of weights and noise.
+        After a gap there is no prediction until all lags have been measured again.
         """
         self.channels.check(record)
         horizon = whole("horizon", horizon, 1, LARGEST_LAG)
-        check_draws(samples, seed)
+        draws = Draws(samples, seed, sampled).checked()
         start = self.lags.max_lag + horizon - 1
         if len(record) <= start:
             raise InputError(
@@ -116,23 +129,19 @@ class Fitted:
             )
         u, y = self.scaling.scale_u(record.u), self.scaling.scale_y(record.y)
         with jax.enable_x64(True):
-            if horizon == 1:
+            if horizon == 1 and not sampled:
                 z = regression_rows(self.regressors, self.lags.max_lag, u, y)
-                mean, std = self._one_step(z)
+                values = self._one_step(z)
             else:
-                mean, std = self._ahead(u, y, horizon, samples, seed)
-        return self.channels.forecast(
-            self.scaling, mean, std, start, len(record), horizon
-        )
+                values = self._ahead(u, y, horizon, draws)
+        return self._forecast(values, start, len(record), horizon)
 
-    def _one_step(self, z: NDArray[np.float64]) -> tuple[Any, Any]:
+    def _one_step(self, z: NDArray[np.float64]) -> Values:
         mean, factors = self.network.factors(self.params, jnp.asarray(z))
-        variance = self.posterior.predictive_variance(factors)
-        return np.asarray(mean), np.sqrt(np.asarray(variance) + self.noise)
+        variance = np.asarray(self.posterior.predictive_variance(factors))
+        return np.asarray(mean), np.sqrt(variance + self.noise), np.sqrt(variance)
 
-    def _ahead(
-        self, u: Any, y: Any, horizon: int, samples: int, seed: int
-    ) -> tuple[Any, Any]:
+    def _ahead(self, u: Any, y: Any, horizon: int, draws: Draws) -> Values:
         recursion, lag = self.recursion, self.lags.max_lag
         z_u = jnp.asarray(regression_rows(recursion.input_table, lag, u, y))
         origins = np.arange(lag, len(y) - horizon + 1)
@@ -143,7 +152,7 @@ class Fitted:
             return ahead(self.network, recursion, params, z_u, past, e, horizon)
 
         mean = run(self.params, jnp.zeros(shape))
-        return np.asarray(mean), self._spread(run, shape, samples, seed)
+        return np.asarray(mean), *self._spread(run, shape, draws)
 
     # -- simulation ----------------------------------------------------------------
 
@@ -154,6 +163,7 @@ class Fitted:
         *,
         samples: int = 100,
         seed: int = 0,
+        sampled: bool = False,
     ) -> Forecast:
         """Return the free run of the model.
 
@@ -169,16 +179,18 @@ class Fitted:
             inputs held likewise (protocol A).
         samples
             Draws of weights and noise for the standard deviation; 0 leaves it NaN.
+        sampled
+            Whether drawn weights go through the model itself, not its linearisation.
         """
+        draws = Draws(samples, seed, sampled).checked()
         lag = self.lags.max_lag
-        check_draws(samples, seed)
         if isinstance(u, Record):
             if y_init is not None:
                 raise InputError("a record carries its outputs: leave y_init out")
             self.channels.check(u)
             if np.isnan(u.u).any() or np.isnan(u.y[:lag]).any():
                 return over_segments(
-                    u, lag, lambda part: self.simulate(part, samples=samples, seed=seed)
+                    u, lag, lambda part: self.simulate(part, **draws._asdict())
                 )
             inputs: Any = u.u
             first: Any = u.y[:lag]
@@ -188,17 +200,17 @@ class Fitted:
         if first is None:
             padded = np.concatenate([np.repeat(inputs[:1], lag, axis=0), inputs])
             held = np.repeat(self.start_outputs[None], lag, axis=0)
-            mean, std = self._run(padded, held, samples, seed)
-            return self._forecast(mean, std, 0, len(inputs), None)
+            values = self._run(padded, held, draws)
+            return self._forecast(values, 0, len(inputs), None)
         if len(inputs) <= lag:
             raise InputError(
                 f"{len(inputs)} samples were given but the first {lag} only start the "
                 "run (largest lag): give a longer record"
             )
-        mean, std = self._run(inputs, first[-lag:] if lag else first[:0], samples, seed)
-        return self._forecast(mean, std, lag, len(inputs), None)
+        values = self._run(inputs, first[-lag:] if lag else first[:0], draws)
+        return self._forecast(values, lag, len(inputs), None)
 
-    def _run(self, inputs: Any, first: Any, samples: int, seed: int) -> tuple[Any, Any]:
+    def _run(self, inputs: Any, first: Any, draws: Draws) -> Values:
         """Run over ``inputs`` from the outputs of its first samples."""
         recursion, lag = self.recursion, self.lags.max_lag
         if np.isnan(inputs).any() or np.isnan(first).any():
@@ -222,30 +234,39 @@ class Fitted:
                 return free_run(self.network, recursion, params, z_u, past, e)
 
             mean = np.asarray(run(self.params, jnp.zeros(shape)))
-            return mean, self._spread(run, shape, samples, seed)
+            return mean, *self._spread(run, shape, draws)
 
-    def _forecast(self, *run: Any) -> Forecast:
-        return self.channels.forecast(self.scaling, *run)
+    def _forecast(
+        self, values: Values, start: int, length: int, horizon: int | None
+    ) -> Forecast:
+        return self.channels.forecast(
+            self.scaling, values, start, length, horizon, self.band_factors
+        )
 
     def _spread(
-        self, run: Any, shape: tuple[int, ...], samples: int, seed: int
-    ) -> NDArray[np.float64]:
-        """Return the standard deviation of runs with drawn noise and weights.
+        self, run: Any, shape: tuple[int, ...], draws: Draws
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the standard deviation of runs, and the part due to the weights.
 
-        Noise goes through the model as it is. Weights go through its linearisation:
-        the posterior is Gaussian for the linearised model only, and draws along
-        directions the data leave open would otherwise leave its range.
+        Noise goes through the model as it is. Weights go through its linearisation,
+        unless asked otherwise: the posterior is Gaussian for the linearised model only,
+        and draws along directions the data leave open would leave its range.
         """
-        if samples == 0:
-            return np.full(shape[-2:], np.nan)
-        key_w, key_e = jax.random.split(jax.random.key(seed))
-        e = jax.random.normal(key_e, (samples, *shape)) * jnp.sqrt(self.noise)
+        if draws.samples == 0:
+            nothing = np.full(shape[-2:], np.nan)
+            return nothing, nothing.copy()
+        key_w, key_e = jax.random.split(jax.random.key(draws.seed))
+        e = jax.random.normal(key_e, (draws.samples, *shape)) * jnp.sqrt(self.noise)
         still = jnp.zeros(shape)
         params = tuple(jnp.asarray(w) for w in self.params)
 
         def along(direction: Params) -> Any:
+            if draws.sampled:
+                there = tuple(p + d for p, d in zip(params, direction, strict=True))
+                return run(there, still)
             return jax.jvp(lambda p: run(p, still), (params,), (direction,))[1]
 
         disturbed = jax.vmap(lambda e_k: run(params, e_k))(e)
-        moved = jax.vmap(along)(self.posterior.sample(params, samples, key=key_w))
-        return np.hypot(width(disturbed), width(moved))
+        directions = self.posterior.sample(params, draws.samples, key=key_w)
+        moved = width(jax.vmap(along)(directions))
+        return np.hypot(width(disturbed), moved), moved

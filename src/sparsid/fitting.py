@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sparsid.descent import SMALLEST_NOISE
 from sparsid.errors import InputError
 from sparsid.fitted import Fitted
-from sparsid.forecasts import Channels
+from sparsid.forecasts import BandFactors, Channels
 from sparsid.history import Report
 from sparsid.identification import Found
 from sparsid.models.narx import Lags, regression_rows
@@ -20,7 +20,7 @@ from sparsid.models.network import Network
 from sparsid.objectives import OneStep, Regression
 from sparsid.posterior import Posterior, laplace
 from sparsid.priors import Prior
-from sparsid.records import Record, check_compatible
+from sparsid.records import Record, check_compatible, value_range
 from sparsid.rules import Flat, SparseBayes
 from sparsid.scaling import Scaling
 from sparsid.settings import (
@@ -88,6 +88,7 @@ def fit_records(
         records=len(records),
         segments=len(segments),
         notes=notes,
+        range=value_range(segments),
         chosen_start=best,
         starts=[
             {
@@ -204,6 +205,7 @@ def _finish(
         posterior=_posterior(found.network, params, noise, prior, data, rule),
         start_outputs=segments[0].y[0],
         start_widths=network.widths,
+        band_factors=BandFactors.none(lags.n_outputs),
         weights_kept=found.weights_kept,
         weights_total=network.weights,
         log_evidence=found.log_evidence,
@@ -218,7 +220,8 @@ def _posterior(
 ) -> Posterior:
     """Return the Laplace posterior; without a prior there is none, and no spread."""
     if isinstance(rule, Flat):
-        return Posterior(np.zeros(sum(p.size for p in params)), None)
+        size = sum(p.size for p in params)
+        return Posterior(np.zeros(size), None, np.full(size, np.inf))
     linearised = OneStep(network).linearise(params, noise, data)
     return laplace(linearised, prior)
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
+from scipy.stats import norm
 
 from sparsid.errors import InputError
 from sparsid.records import Record
 from sparsid.scaling import Scaling
-from sparsid.settings import whole
+from sparsid.settings import number, whole
 
 # A run is called diverged when an output is this many standard deviations of the
 # estimation record away from its mean.
@@ -29,7 +30,9 @@ class Forecast:
     ----------
     mean, std
         (time, output) in the data's units; NaN before ``start``. ``std`` is that of a
-        new measurement: noise and weight uncertainty together.
+        new measurement: noise and model uncertainty together.
+    model_std
+        The part of it that is not noise: weights, start state, members apart.
     start
         First sample that is a forecast.
     horizon
@@ -40,11 +43,71 @@ class Forecast:
 
     mean: Float[np.ndarray, "time outputs"]
     std: Float[np.ndarray, "time outputs"]
+    model_std: Float[np.ndarray, "time outputs"]
     start: int
     horizon: int | None
     diverged_at: int | None
     output_names: tuple[str, ...]
     output_units: tuple[str, ...]
+
+    @property
+    def noise_std(self) -> NDArray[np.float64]:
+        """The part of the standard deviation that is noise."""
+        rest = np.maximum(self.std**2 - self.model_std**2, 0.0)
+        return np.asarray(np.sqrt(rest))
+
+    def band(
+        self, level: float = 0.95
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ends of the central band that holds a measurement so often."""
+        half = half_width(level) * self.std
+        return self.mean - half, self.mean + half
+
+
+def half_width(level: float) -> float:
+    """Return half a central band of a Gaussian in standard deviations."""
+    if not 0.0 < number("level", level, 0.0) < 1.0:
+        raise InputError(f"level={level!r}: give a share between 0 and 1, as in 0.95")
+    return float(norm.ppf(0.5 + 0.5 * level))
+
+
+class BandFactors(NamedTuple):
+    """What standard deviations are multiplied with, one for each output.
+
+    One unless they were compared with errors on data not learnt from; see
+    :mod:`sparsid.calibration`.
+    """
+
+    one_step: tuple[float, ...]
+    free_run: tuple[float, ...]
+
+    @staticmethod
+    def none(outputs: int) -> BandFactors:
+        """Return the factors that change nothing."""
+        return BandFactors((1.0,) * outputs, (1.0,) * outputs)
+
+    def at(self, horizon: int | None) -> NDArray[np.float64]:
+        """Return the factors for predictions, or for free runs (None)."""
+        return np.array(self.free_run if horizon is None else self.one_step)
+
+
+class Draws(NamedTuple):
+    """How many runs are drawn for a standard deviation, and how.
+
+    ``sampled`` sends drawn weights through the model itself, not its linearisation.
+    """
+
+    samples: int
+    seed: int
+    sampled: bool
+
+    def checked(self) -> Draws:
+        """Return these, or refuse numbers that tell nothing."""
+        whole("samples", self.samples, 0, 1_000_000)
+        if self.samples == 1:
+            raise InputError("samples=1 has no spread: give 0 for none, or 2 or more")
+        whole("seed", self.seed, 0, 2**32 - 1)
+        return self
 
 
 @dataclass(frozen=True)
@@ -159,14 +222,21 @@ class Channels:
     def forecast(
         self,
         scaling: Scaling,
-        mean: Any,
-        std: Any,
+        values: tuple[Any, Any, Any],
         start: int,
         length: int,
         horizon: int | None,
+        factors: BandFactors,
     ) -> Forecast:
-        """Return scaled outputs from ``start`` on as a forecast in the data's units."""
-        mean, std = np.array(mean), np.array(std)
+        """Return scaled outputs from ``start`` on as a forecast in the data's units.
+
+        Parameters
+        ----------
+        values
+            Mean, standard deviation, and its part that is not noise.
+        """
+        mean, std, model_std = (np.array(v) for v in values)
+        std, model_std = std * factors.at(horizon), model_std * factors.at(horizon)
         if horizon is None:
             # A free run does not come back.
             wild = np.logical_or.accumulate(~(np.abs(mean) < DIVERGED).all(1))
@@ -175,13 +245,15 @@ class Channels:
             wild = (np.abs(mean) >= DIVERGED).any(1)
         diverged_at = start + int(np.argmax(wild)) if wild.any() else None
         mean[wild] = np.nan
-        std[np.isnan(mean)] = np.nan
-        full = np.full((2, length, self.n_outputs), np.nan)
+        std[np.isnan(mean)] = model_std[np.isnan(mean)] = np.nan
+        full = np.full((3, length, self.n_outputs), np.nan)
         full[0, start:] = scaling.unscale_y(mean)
         full[1, start:] = scaling.unscale_y_std(std)
+        full[2, start:] = scaling.unscale_y_std(model_std)
         return Forecast(
             full[0],
             full[1],
+            full[2],
             start,
             horizon,
             diverged_at,
@@ -197,19 +269,20 @@ def over_segments(
 
     Stretches not longer than ``lag`` have none.
     """
-    values = np.full((2, *record.y.shape), np.nan)
+    values = np.full((3, *record.y.shape), np.nan)
     parts = []
     for segment in record.segments():
         if len(segment) <= max(lag, 1):
             continue
         at = segment.start - record.start
         part = forecast(segment)
-        values[:, at : at + len(segment)] = part.mean, part.std
+        values[:, at : at + len(segment)] = part.mean, part.std, part.model_std
         parts.append((at, part))
     diverged = [at + p.diverged_at for at, p in parts if p.diverged_at is not None]
     return Forecast(
         values[0],
         values[1],
+        values[2],
         min([at + p.start for at, p in parts], default=len(record)),
         parts[0][1].horizon if parts else None,
         min(diverged, default=None),
@@ -226,14 +299,6 @@ def _plain(names: tuple[str, ...]) -> bool:
 def _unlike(names: tuple[str, ...]) -> str:
     """Return a name that is not taken."""
     return "y" + "'" * (1 + max((len(name) for name in names), default=0))
-
-
-def check_draws(samples: int, seed: int) -> None:
-    """Refuse numbers of draws that tell nothing."""
-    whole("samples", samples, 0, 1_000_000)
-    if samples == 1:
-        raise InputError("samples=1 has no spread: give 0 for none, or 2 or more")
-    whole("seed", seed, 0, 2**32 - 1)
 
 
 def width(runs: Any) -> NDArray[np.float64]:

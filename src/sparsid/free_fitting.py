@@ -17,7 +17,7 @@ from sparsid.curvature import WHOLE
 from sparsid.ensemble import Ensemble, member_runs
 from sparsid.errors import InputError
 from sparsid.evidence import Problem, State
-from sparsid.forecasts import Channels
+from sparsid.forecasts import BandFactors, Channels
 from sparsid.history import Progress, Report
 from sparsid.models.state_space import StateNetwork
 from sparsid.moves import threshold
@@ -26,7 +26,7 @@ from sparsid.objectives import FreeRun, Linearised, Runs
 from sparsid.outcomes import Outcome
 from sparsid.posterior import LARGEST_COVARIANCE, laplace
 from sparsid.priors import Prior, resolve_kinds
-from sparsid.records import Record, check_compatible
+from sparsid.records import Record, check_compatible, value_range
 from sparsid.rules import SparseBayes
 from sparsid.scaling import Scaling
 from sparsid.settings import LARGEST_COUNT, number, one_of, whole, widths_of
@@ -128,29 +128,28 @@ def fit_free_run(
         samples=sum(len(r) for r in records),
         records=len(records),
         segments=len(stretches),
+        range=value_range(stretches),
     )
     return fitted
 
 
-def held_out_error(
+def held_out_fits(
     params: dict[str, Any],
     records: list[Record],
     blocks: int,
     report: Report | None = None,
-) -> float | None:
-    """Return the free-run error over blocks that were not learnt from; None if stopped.
+) -> list[Ensemble] | None:
+    """Return an ensemble for each block, fitted without it; None if stopped.
 
     The run goes through a block with its inputs known and its outputs unseen, so one
-    batch of members serves all blocks. The error is that of the median over the starts
-    of a block, root mean squared over all blocks and outputs, in standard deviations.
+    batch of members serves all blocks, those of `stretches.held_out`.
     """
     settings, stretches = _prepared(params, records)
     scaling = Scaling.of(stretches)
     held = held_out(stretches, blocks, settings.start_samples)
     with jax.enable_x64(True):
         data = runs_of(stretches, scaling)
-        model, _ = _structure(settings, stretches, scaling)
-        length = data.y.shape[1]
+        model, notes = _structure(settings, stretches, scaling)
         hidden = np.zeros((blocks, *data.y.shape))
         for k, block in enumerate(held):
             for r, mask in enumerate(block):
@@ -159,13 +158,34 @@ def held_out_error(
         shown = np.repeat(shown, settings.starts, axis=0)
         starts = settings._replace(starts=blocks * settings.starts)
         run = _Fit(model, data._replace(measured=jnp.asarray(shown)), starts, report)
-        if run.run() is Outcome.STOPPED:
+        outcome = run.run()
+        if outcome is Outcome.STOPPED:
             return None
-        runs = np.asarray(member_runs(model, run.descent.state.params, data.u))
-    runs = runs.reshape(blocks, settings.starts, -1, length, model.outputs)
-    squares = (np.median(runs, axis=1) - np.asarray(data.y)) ** 2
-    counted = hidden * np.asarray(data.measured)
-    return float(np.sqrt((squares * counted).sum() / max(counted.sum(), 1.0)))
+        members = np.arange(starts.starts).reshape(blocks, -1)
+        channels = Channels.of(records)
+        return [run.finish(outcome, channels, scaling, notes, m) for m in members]
+
+
+def held_out_error(fits: list[Ensemble], records: list[Record]) -> float:
+    """Return the free-run error over the blocks that `held_out_fits` left out.
+
+    That of the median over the members of a block, root mean squared over all blocks
+    and outputs, in standard deviations.
+    """
+    stretches, first = stretches_of(records), fits[0]
+    with jax.enable_x64(True):
+        data = runs_of(stretches, first.scaling)
+    squares, count = 0.0, 0
+    masks = held_out(stretches, len(fits), first.known)
+    for fitted, hidden in zip(fits, masks, strict=True):
+        with jax.enable_x64(True):
+            runs = np.asarray(member_runs(fitted.model, fitted.params, data.u))
+        for r, mask in enumerate(hidden):
+            centre = np.median(runs[:, r, : len(mask)], axis=0)[mask]
+            error = (first.scaling.scale_y(stretches[r].y)[mask] - centre) ** 2
+            squares += float(np.nansum(error))
+            count += int(np.isfinite(error).sum())
+    return float(np.sqrt(squares / max(count, 1)))
 
 
 def _prepared(
@@ -277,15 +297,21 @@ class _Fit:
         return bool((fall < WINDOW * self.settings.tolerance).all())
 
     def finish(
-        self, outcome: Outcome, channels: Channels, scaling: Scaling, notes: list[str]
+        self,
+        outcome: Outcome,
+        channels: Channels,
+        scaling: Scaling,
+        notes: list[str],
+        members_: NDArray[np.int64] | None = None,
     ) -> Ensemble:
-        """Return the usable members."""
+        """Return the usable members, of all or of those named."""
         if self.descent.volume != 1.0:
             self.descent = members.count_volume(
                 self.problem, self.descent, self.data, 1.0
             )
         cost = self.descent.cost
-        usable = np.flatnonzero(np.isfinite(cost))
+        asked = np.arange(len(cost)) if members_ is None else members_
+        usable = asked[np.isfinite(cost[asked])]
         if not usable.size:
             raise InputError(
                 "no start led to a finite cost: check the record for outliers, or use "
@@ -294,7 +320,7 @@ class _Fit:
         chosen: State = jax.tree.map(
             lambda leaf: np.asarray(leaf)[usable], self.descent.state
         )
-        kept, covariances, params = [], [], []
+        kept, posteriors, params = [], [], []
         for k in range(len(usable)):
             state: State = jax.tree.map(lambda leaf, k=k: leaf[k], chosen)
             state = threshold(state, VANISHED, 0.0)
@@ -306,7 +332,7 @@ class _Fit:
                 Linearised(jnp.zeros(0), J, jnp.zeros(())),
                 jax.tree.map(jnp.asarray, state.prior),
             )
-            covariances.append(found.covariance)
+            posteriors.append(found)
             params.append(state.params)
         return Ensemble(
             channels,
@@ -314,10 +340,12 @@ class _Fit:
             self.model,
             tuple(np.stack(w) for w in zip(*params, strict=True)),
             chosen.noise,
-            np.stack([np.asarray(c) for c in covariances]),
+            np.stack([np.asarray(p.covariance) for p in posteriors]),
+            np.stack([p.prior_std for p in posteriors]),
             -0.5 * cost[usable],
             self.settings.start_samples,
-            self.settings.starts - len(usable),
+            len(asked) - len(usable),
+            BandFactors.none(self.model.outputs),
             float(np.mean(kept)),
             self.total,
             outcome,

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -23,6 +23,7 @@ from sparsid.curvature.forms import (
     scales,
     unflatten,
 )
+from sparsid.errors import InputError
 from sparsid.models.network import Factors, Params
 from sparsid.objectives import Linearised
 from sparsid.priors import Prior
@@ -38,11 +39,76 @@ LARGEST_PIECE = 2e7
 class Posterior:
     """Uncertainty of the weights, blocks flattened in order.
 
-    ``covariance`` is None for very wide models; then weights count as independent.
+    Attributes
+    ----------
+    covariance
+        None for very wide models; then weights count as independent.
+    prior_std
+        What the weights were expected to be before the data, around zero; infinite
+        where nothing was.
     """
 
     std: NDArray[np.float64]
     covariance: NDArray[np.float64] | None
+    prior_std: NDArray[np.float64]
+
+    def reduced(self, sizes: Sequence[int]) -> Posterior:
+        """Return the posterior without correlations between blocks of these sizes.
+
+        ``[1, 1, ...]`` leaves the diagonal, the sizes of the layers those inside them.
+        """
+        if sum(sizes) != len(self.std):
+            raise InputError(
+                f"blocks of {sum(sizes)} weights were given but there are "
+                f"{len(self.std)}"
+            )
+        if self.covariance is None:
+            return self
+        number = np.repeat(np.arange(len(sizes)), sizes)
+        same = number[:, None] == number
+        return replace(self, covariance=np.where(same, self.covariance, 0.0))
+
+    def given(self, moving: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the covariance of some weights if all others are held."""
+        if self.covariance is None:
+            return np.asarray(np.diag(self.std[moving] ** 2))
+        others = np.setdiff1d(np.arange(len(self.std)), moving)
+        C = self.covariance
+        cross = C[np.ix_(moving, others)]
+        held = cross @ np.linalg.pinv(C[np.ix_(others, others)], hermitian=True)
+        return np.asarray(C[np.ix_(moving, moving)] - held @ cross.T)
+
+    def evidence_for(
+        self, means: NDArray[np.float64], group: NDArray[np.int64], moving: Any
+    ) -> tuple[float, float]:
+        """Return by how much the log evidence would fall without a group of weights.
+
+        The ratio of the posterior to the prior density at zero (Savage and Dickey),
+        for given prior variances. Second, the root of the mean squared standardised
+        weight.
+
+        Parameters
+        ----------
+        means
+            All weights, flattened.
+        group
+            Numbers of the weights in question.
+        moving
+            Numbers of the weights that may make up for them, the group among them. The
+            others are held: two layers can trade scale at no cost, which would hide
+            what either does.
+        """
+        there = self.prior_std[group] > 0.0
+        group = group[there]
+        places = np.flatnonzero(np.isin(moving, group))
+        C = self.given(np.asarray(moving))[np.ix_(places, places)]
+        w, prior = means[np.asarray(moving)[places]], self.prior_std[group]
+        sign, log_det = np.linalg.slogdet(C)
+        if not len(group) or sign <= 0 or not np.isfinite(prior).all():
+            return float("nan"), float("nan")
+        square = float(w @ np.linalg.solve(C, w))
+        lost = 0.5 * (square + log_det - np.log(prior**2).sum())
+        return float(lost), float(np.sqrt(square / len(w)))
 
     def predictive_variance(self, factors: Factors) -> Array:
         """Return the variance of the outputs that the weights' uncertainty causes."""
@@ -88,13 +154,13 @@ def laplace(linearised: Linearised, prior: Prior) -> Posterior:
     samples, outputs = _size(derivative)
     if len(s) > max(LARGEST_COVARIANCE, samples * outputs):
         shrinkage = np.asarray(_shrinkage(derivative, scale))
-        return Posterior(s * np.sqrt(np.maximum(1.0 - shrinkage, 0.0)), None)
+        return Posterior(s * np.sqrt(np.maximum(1.0 - shrinkage, 0.0)), None, s)
     M = np.eye(len(s))
     for piece in _pieces(derivative, len(s)):
         M += np.asarray(_products(piece, scale))
     C = s[:, None] * np.linalg.inv(M) * s
     std = np.sqrt(np.maximum(np.diagonal(C), 0.0))
-    return Posterior(std, C if len(s) <= LARGEST_COVARIANCE else None)
+    return Posterior(std, C if len(s) <= LARGEST_COVARIANCE else None, s)
 
 
 @jax.jit

@@ -209,6 +209,19 @@ class Record:
         return frame
 
 
+def value_range(records: Iterable[Record]) -> dict[str, list[list[float]]]:
+    """Return the smallest and the largest value of every channel, as plain values."""
+    records = listed(records)
+    found = {}
+    for what in ("u", "y"):
+        values = np.concatenate([getattr(r, what) for r in records])
+        # A channel that was never measured in these has no range.
+        low = np.fmin.reduce(values, axis=0)
+        high = np.fmax.reduce(values, axis=0)
+        found["inputs" if what == "u" else "outputs"] = np.stack([low, high], 1)
+    return {side: ends.tolist() for side, ends in found.items()}
+
+
 def check_compatible(records: Record | Iterable[Record]) -> None:
     """Refuse records that differ in channels, units or sampling time.
 

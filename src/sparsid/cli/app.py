@@ -23,6 +23,8 @@ sparsid identify pump.csv --input voltage --output level --dt 4
 
 sparsid simulate sparsid-results/model.sparsid other.csv --out simulated.csv
 
+sparsid report sparsid-results/model.sparsid other.csv
+
 sparsid info sparsid-results/model.sparsid
 """
 IDENTIFY = """
@@ -121,8 +123,10 @@ def identify(
     workers: o.Workers = None,
     memory_limit: o.MemoryLimit = 4.0,
     budget: o.Budget = None,
+    recalibrate: o.Recalibrate = False,
     seed: o.Seed = 0,
     out: o.OutFolder = Path("sparsid-results"),
+    report: o.Report = True,
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
@@ -147,6 +151,8 @@ def identify(
         json,
         model,
         settings,
+        recalibrate,
+        report,
     )
     raise typer.Exit(run(request))
 
@@ -201,6 +207,37 @@ def simulate(
     table = _table(dt, time_column, separator, decimal)
     request = apply.Request(model, data, out, overwrite, table, quiet, json)
     apply.simulate(request, inputs_only)
+
+
+@app.command()
+def report(
+    model: o.ModelFile,
+    data: o.DataFiles,
+    out: o.ReportFile = Path("report.html"),
+    pictures: o.Pictures = None,
+    dt: o.Dt = None,
+    time_column: o.TimeColumn = None,
+    separator: o.Separator = None,
+    decimal: o.Decimal = None,
+    overwrite: o.Overwrite = False,
+    quiet: o.Quiet = False,
+    json: o.Json = False,
+) -> None:
+    """Write a self-contained HTML page about a model on data.
+
+    Free run and bands against what was measured, residual tests, where the model is
+    valid, what was kept, whether the bands are right. Give data that the model did not
+    learn from.
+
+    [bold]Example[/]: sparsid report model.sparsid other.csv --out report.html
+    """
+    from sparsid.cli import reporting
+
+    table = _table(dt, time_column, separator, decimal)
+    request = reporting.Request(
+        model, data, out, pictures, overwrite, table, quiet, json
+    )
+    reporting.report(request)
 
 
 @app.command()

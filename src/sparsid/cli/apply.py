@@ -42,7 +42,7 @@ def predict(request: Request, horizon: int) -> None:
         record = _read(request, model.fitted_.channels)
     lag = model.max_lag_ + max(horizon, 1) - 1
     if horizon >= 1:
-        _check_length(record, lag)
+        check_length(record, lag)
 
     def ahead(segment: Record) -> Forecast:
         return model.predict(segment, horizon=horizon)
@@ -77,11 +77,12 @@ def _free_run(model: NARX, record: Record) -> Forecast:
     lag = model.max_lag_
     if not np.isnan(record.u).any() and not np.isnan(record.y[:lag]).any():
         return model.simulate(record)
-    _check_length(record, lag)
+    check_length(record, lag)
     return over_segments(record, lag, model.simulate)
 
 
-def _check_length(record: Record, lag: int) -> None:
+def check_length(record: Record, lag: int) -> None:
+    """Refuse a record in which no forecast can start."""
     if not usable(record, lag):
         longest = max((len(s) for s in record.segments()), default=0)
         raise InputError(
@@ -94,9 +95,13 @@ def _check_length(record: Record, lag: int) -> None:
 
 
 def _read(request: Request, channels: Channels) -> Record:
-    return _sampled(
-        request, channels, list(channels.input_names), list(channels.output_names)
-    )
+    return read_record(request.data, request.table, channels)
+
+
+def read_record(path: Path, table: dict[str, Any], channels: Channels) -> Record:
+    """Read a file with the channels of a model."""
+    names = list(channels.input_names), list(channels.output_names)
+    return _sampled(path, table, channels, *names)
 
 
 def _read_inputs(request: Request, channels: Channels) -> tuple[Record, Any, bool]:
@@ -108,22 +113,24 @@ def _read_inputs(request: Request, channels: Channels) -> tuple[Record, Any, boo
         record = _read(request, channels)
     except InputError as error:
         # A file of inputs alone is read as if they were outputs.
-        record = _sampled(request, channels, [], names)
+        record = _sampled(request.data, request.table, channels, [], names)
         logging.getLogger(__name__).info("no measured outputs: %s", error)
         return record, record.y, False
     return record, record.u, True
 
 
 def _sampled(
-    request: Request, channels: Channels, inputs: list[str], outputs: list[str]
+    path: Path,
+    table: dict[str, Any],
+    channels: Channels,
+    inputs: list[str],
+    outputs: list[str],
 ) -> Record:
     """Read a file; one that does not tell its sampling time has that of the model."""
-    record = read(
-        request.data, inputs, outputs, default_dt=channels.dt, **request.table
-    )
+    record = read(path, inputs, outputs, default_dt=channels.dt, **table)
     if not math.isclose(record.dt, channels.dt, rel_tol=1e-3):
         raise InputError(
-            f"{request.data} is sampled every {record.dt:g} s but the model every "
+            f"{path} is sampled every {record.dt:g} s but the model every "
             f"{channels.dt:g} s: resample it, or give --dt {channels.dt:g} if its "
             "clock is wrong"
         )

@@ -11,6 +11,7 @@ from typing import Any
 
 from sparsid import automatic
 from sparsid.baselines import Arx
+from sparsid.calibration import recalibrate
 from sparsid.cli.data import Data, check_test, data_lines, load_data
 from sparsid.cli.evaluation import Part, forecast_part, protocol_scores, scores
 from sparsid.cli.progress import FitProgress, Interrupt
@@ -18,7 +19,9 @@ from sparsid.cli.results import (
     FILES,
     MODEL,
     PICTURE,
+    PICTURES,
     PREDICTIONS,
+    REPORT,
     RESULT,
     ResultFolder,
     as_json,
@@ -38,6 +41,7 @@ from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, StateSpace
 from sparsid.outcomes import Outcome
+from sparsid.report import write_report
 from sparsid.settings import make_lags
 from sparsid.summary import result_dict
 
@@ -66,6 +70,8 @@ class Request:
     json: bool
     model: str
     settings: dict[str, Any]
+    recalibrate: bool
+    report: bool
 
 
 def identify(request: Request) -> int:
@@ -94,6 +100,9 @@ def identify(request: Request) -> int:
             result = _result(request, model, data, found)
             result |= {"seconds": seconds, "stopped": stopped}
             _write(folder.part, model, data, parts, result)
+            if request.report:
+                console.print("Writing the report ...")
+                _report(folder.part, model, data, parts[-1], found)
             files = folder.publish()
     if request.json:
         print(as_json(result))
@@ -126,6 +135,8 @@ def _fit(
             kind = NARX if request.model == "narx" else StateSpace
             model = kind(**request.settings)
             model.fit(data.estimation, progress=progress)
+            if request.recalibrate and not interrupt.asked:
+                recalibrate(model, data.estimation, progress=progress)
     seconds = time.perf_counter() - began
     for trial in model.fitted_.details.get("candidates", ()):
         console.print(
@@ -180,8 +191,26 @@ def _result(
         "data": {**data.facts(), "files": [str(path) for path in request.files]},
         "model": result_dict(model),
         "scores": found,
-        "files": list(FILES),
+        "files": [f for f in FILES if f != REPORT or request.report],
     }
+
+
+def _report(
+    folder: Path, model: Model, data: Data, shown: Part, found: dict[str, Any]
+) -> None:
+    names = {"linear_arx": "linear ARX", "persistence": "persistence"}
+    scores = found[shown.name]
+    write_report(
+        model,
+        shown.records,
+        folder / REPORT,
+        part=f"{shown.name} record{'s' * (len(shown.records) > 1)}",
+        title=data.title,
+        comparison={
+            name: scores[key] for key, name in names.items() if scores.get(key)
+        },
+        pictures=folder / PICTURES,
+    )
 
 
 def _write(

@@ -170,3 +170,25 @@ InputsOnly = Annotated[
         help="Start as the estimation record did; outputs are not needed.",
     ),
 ]
+DataFiles = Annotated[
+    list[Path],
+    typer.Argument(help="CSV, MAT or NPZ with the model's channel names."),
+]
+ReportFile = Annotated[Path, _option(RESULTS, "The HTML page to write.", "--out")]
+Pictures = Annotated[
+    Path | None,
+    _option(RESULTS, "Folder for all pictures as PNG and SVG.", "--pictures"),
+]
+Report = Annotated[
+    bool,
+    _option(RESULTS, "Write report.html and its pictures.", "--report/--no-report"),
+]
+Recalibrate = Annotated[
+    bool,
+    _option(
+        FIT,
+        "Compare the bands with errors on held-out blocks and set their width by "
+        "that. The automatic mode always does; here it costs four more fits.",
+        "--recalibrate",
+    ),
+]

@@ -20,7 +20,8 @@ from sparsid.summary import finite
 
 MODEL, PREDICTIONS = "model.sparsid", "predictions.csv"
 RESULT, PICTURE = "result.json", "simulation.png"
-FILES = (MODEL, PREDICTIONS, RESULT, PICTURE)
+REPORT, PICTURES = "report.html", "pictures"
+FILES = (MODEL, PREDICTIONS, RESULT, PICTURE, REPORT)
 
 
 class ResultFolder:
@@ -69,11 +70,13 @@ class ResultFolder:
 
     def publish(self) -> list[Path]:
         """Move the files to their place and return their paths."""
-        names = sorted(path.name for path in self.part.iterdir())
-        self.out.mkdir(parents=True, exist_ok=True)
-        for name in names:
+        made = sorted(path.relative_to(self.part) for path in self.part.rglob("*.*"))
+        for name in made:
+            (self.out / name).parent.mkdir(parents=True, exist_ok=True)
             (self.part / name).replace(self.out / name)
-        return [self.out / name for name in names]
+        # Pictures by their folder: the list is read by people.
+        shown = dict.fromkeys(self.out / name.parts[0] for name in made)
+        return list(shown)
 
 
 def check_new_file(path: Path, overwrite: bool) -> None:

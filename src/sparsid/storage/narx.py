@@ -15,6 +15,8 @@ from sparsid.storage.parts import (
     Arrays,
     array,
     as_arrays,
+    read_factors,
+    read_prior_std,
     read_scaling,
     restored,
     scaling_arrays,
@@ -33,6 +35,7 @@ def to_arrays(fitted: Fitted) -> Arrays:
         "log_evidence": fitted.log_evidence,
         "start_outputs": fitted.start_outputs,
         "posterior.std": fitted.posterior.std,
+        "posterior.prior_std": fitted.posterior.prior_std,
     }
     if fitted.posterior.covariance is not None:
         arrays["posterior.covariance"] = fitted.posterior.covariance
@@ -52,6 +55,7 @@ def to_facts(fitted: Fitted) -> dict[str, Any]:
             "linear_path": network.linear_path,
         },
         "start_widths": fitted.start_widths,
+        "band_factors": fitted.band_factors._asdict(),
         "weights_kept": fitted.weights_kept,
         "weights_total": fitted.weights_total,
         "outcome": fitted.outcome.name,
@@ -86,9 +90,14 @@ def from_file(facts: Mapping[str, Any], arrays: Arrays) -> Fitted:
         network=network,
         params=tuple(array(arrays, f"params.{k}", s) for k, s in shapes.items()),
         noise=array(arrays, "noise", (outputs,)),
-        posterior=Posterior(array(arrays, "posterior.std", (weights,)), covariance),
+        posterior=Posterior(
+            array(arrays, "posterior.std", (weights,)),
+            covariance,
+            read_prior_std(arrays, "posterior.prior_std", (weights,)),
+        ),
         start_outputs=array(arrays, "start_outputs", (outputs,)),
         start_widths=tuple(int(n) for n in facts["start_widths"]),
+        band_factors=read_factors(facts, outputs),
         weights_kept=int(facts["weights_kept"]),
         weights_total=int(facts["weights_total"]),
         log_evidence=float(array(arrays, "log_evidence", ())),

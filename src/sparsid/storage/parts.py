@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsid.forecasts import BandFactors
 from sparsid.scaling import Scaling
 
 SCALES = ("u_mean", "u_std", "y_mean", "y_std")
@@ -35,6 +36,17 @@ def read_scaling(arrays: Arrays, inputs: int, outputs: int) -> Scaling:
     return Scaling(*(array(arrays, f"scaling.{k}", (n,)) for k, n in pairs))
 
 
+def read_factors(facts: Mapping[str, Any], outputs: int) -> BandFactors:
+    """Return the factors of the bands in a file."""
+    if "band_factors" not in facts:
+        # Files of earlier versions have none.
+        return BandFactors.none(outputs)
+    factors = BandFactors(**tupled(facts["band_factors"]))
+    if not all(len(f) == outputs and min(f) > 0.0 for f in factors):
+        raise ValueError(f"the factors of the bands do not fit {outputs} outputs")
+    return factors
+
+
 def plain(value: Any) -> Any:
     """Return a value as JSON knows it: arrays and tuples as lists."""
     if isinstance(value, Mapping):
@@ -46,6 +58,13 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return {FLOAT_TAG: str(value)}
     return value
+
+
+def read_prior_std(
+    arrays: Arrays, key: str, shape: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Return prior standard deviations, NaN in files of earlier versions."""
+    return array(arrays, key, shape) if key in arrays else np.full(shape, np.nan)
 
 
 def array(arrays: Arrays, key: str, shape: tuple[int, ...]) -> NDArray[np.float64]:

@@ -1,9 +1,4 @@
-"""Pictures: measured against simulated outputs, and the course of a fit.
-
-Every function draws into the axes it is given, or into a figure of its own, and
-returns the axes (``ax.figure.savefig(...)`` writes them). No global state of
-matplotlib is touched.
-"""
+"""Measured against forecast outputs, and what is between them."""
 
 from __future__ import annotations
 
@@ -11,27 +6,30 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from sparsid.errors import InputError
 from sparsid.forecasts import Forecast
+from sparsid.plots.style import (
+    BAND,
+    BLACK,
+    BLUE,
+    FIGURE_WIDTH,
+    GREY,
+    ORANGE,
+    new_axes,
+    plain_frame,
+)
 from sparsid.records import Record
-from sparsid.summary import percent, with_unit
+from sparsid.summary import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from sparsid.estimators import Model
-
-# Okabe and Ito's colours, told apart by all readers.
-BLACK, BLUE, ORANGE, GREEN, GREY = "black", "#0072B2", "#D55E00", "#009E73", "#777777"
-# Half a 95 % band of a Gaussian, in standard deviations.
-BAND = 1.96
 # More records than this would be too small to read side by side.
 LARGEST_COLUMNS = 3
-# Inches: a laptop's width, and heights of a signal and its residual strip.
-FIGURE_WIDTH, SIGNAL_HEIGHT, RESIDUAL_HEIGHT = 11.0, 3.4, 1.1
+# Inches: heights of a signal and its residual strip.
+SIGNAL_HEIGHT, RESIDUAL_HEIGHT = 3.4, 1.1
 
 
 def simulation(
@@ -42,6 +40,8 @@ def simulation(
     band: bool = True,
 ) -> Axes:
     """Return axes with one measured output and its forecast, with a 95 % band.
+
+    The darker part of the band is what the model is unsure of; the rest is noise.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def simulation(
         Whether to draw the band.
     """
     _check_pair(record, forecast, channel)
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     time, mean = record.time, forecast.mean[:, channel]
     name, unit = record.output_names[channel], record.output_units[channel]
     what = _kind(forecast)
@@ -63,10 +63,10 @@ def simulation(
     ax.plot(time, mean, color=ORANGE, lw=1.4, label=what)
     std = forecast.std[:, channel]
     if band and np.isfinite(std).any():
-        low, high = mean - BAND * std, mean + BAND * std
-        ax.fill_between(
-            time, low, high, color=ORANGE, alpha=0.22, lw=0, label="95 % band"
-        )
+        parts = ((std, "95 % band"), (forecast.model_std[:, channel], None))
+        for spread, label in parts:
+            low, high = mean - BAND * spread, mean + BAND * spread
+            ax.fill_between(time, low, high, color=ORANGE, alpha=0.2, lw=0, label=label)
         _show_all(ax, record.y[:, channel], mean)
     if forecast.diverged_at is not None:
         ax.axvline(time[forecast.diverged_at], color=GREY, lw=1.0, ls="--")
@@ -83,7 +83,7 @@ def simulation(
         borderaxespad=0.0,
         handlelength=1.5,
     )
-    _plain_frame(ax)
+    plain_frame(ax)
     return ax
 
 
@@ -98,7 +98,7 @@ def residual(
         As for `simulation`.
     """
     _check_pair(record, forecast, channel)
-    ax = _new_axes() if ax is None else ax
+    ax = new_axes() if ax is None else ax
     error = record.y[:, channel] - forecast.mean[:, channel]
     limit = BAND * forecast.std[:, channel]
     if np.isfinite(limit).any():
@@ -112,41 +112,7 @@ def residual(
     ax.set_ylabel(f"error [{unit}]" if unit else "error")
     ax.set_xlabel("time [s]")
     ax.margins(x=0)
-    _plain_frame(ax)
-    return ax
-
-
-def history(model: Model, ax: Axes | None = None) -> Axes:
-    """Return axes with the cost per cycle, and the share of weights kept.
-
-    The share is on an axis of its own at the right, logarithmic.
-
-    Parameters
-    ----------
-    ax
-        Where to draw; by default a figure of its own.
-    """
-    check_is_fitted(model, "fitted_")
-    ax = _new_axes() if ax is None else ax
-    cycles = 1 + np.arange(len(model.history_["cost"]))
-    (cost,) = ax.plot(cycles, model.history_["cost"], color=BLUE, lw=1.6, label="cost")
-    right = ax.twinx()
-    share = 100.0 * np.asarray(model.history_["kept"])
-    (kept,) = right.plot(
-        cycles, share, color=ORANGE, lw=1.6, ls="--", label="weights kept"
-    )
-    if (share > 0.0).any():
-        right.set_yscale("log")
-    right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    ax.set_xlabel("cycle")
-    bayes = np.isfinite(model.log_evidence_)
-    ax.set_ylabel("cost (-2 log evidence)" if bayes else "cost", color=BLUE)
-    right.set_ylabel("weights kept [%]", color=ORANGE)
-    ax.set_title(f"{model.outcome_.value}, {percent(model.kept_)} kept", loc="left")
-    ax.legend(handles=[cost, kept], loc="upper right", frameon=False)
-    ax.margins(x=0)
-    _plain_frame(ax)
-    right.spines["top"].set_visible(False)
+    plain_frame(ax)
     return ax
 
 
@@ -227,13 +193,6 @@ def error_text(record: Record, forecast: Forecast, channel: int) -> str:
 # -- pieces --------------------------------------------------------------------------
 
 
-def _new_axes() -> Axes:
-    from matplotlib.figure import Figure
-
-    axes: Any = Figure(figsize=(9.0, 4.0), dpi=130, layout="constrained").subplots()
-    return axes  # type: ignore[no-any-return]
-
-
 def _kind(forecast: Forecast) -> str:
     if forecast.horizon is None:
         return "free run"
@@ -262,9 +221,3 @@ def _show_all(ax: Axes, *signals: Any) -> None:
     room = 0.6 * (high - low) or 1.0
     bottom, top = ax.get_ylim()
     ax.set_ylim(max(bottom, low - room), min(top, high + room))
-
-
-def _plain_frame(ax: Axes) -> None:
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.grid(True, color="#dddddd", lw=0.6)
-    ax.set_axisbelow(True)

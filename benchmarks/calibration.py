@@ -1,0 +1,155 @@
+"""Coverage of the bands: the tanks, and simulated tanks with random physics.
+
+    python benchmarks/calibration.py simulated-tanks --out docs/results/...json
+    python benchmarks/calibration.py tanks --out docs/results/calibration_tanks.json
+
+Each model is finished, recalibrated inside the estimation record, and then compared
+with the test record: one step ahead, and in free run from its first measured outputs.
+`narx` is `NARX()`, `state-space` is `StateSpace()` with the copies of `recalibrate`.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sparsid
+from sparsid.calibration import LEVELS, calibration, recalibrate
+from sparsid.datasets import Benchmark, simulated_tanks
+from sparsid.forecasts import BandFactors
+
+MODELS = {"narx": sparsid.NARX, "state-space": sparsid.StateSpace}
+# Draws behind a band in free run.
+SAMPLES = 400
+Row = dict[str, Any]
+
+
+def score(
+    name: str,
+    settings: dict[str, Any],
+    benchmark: Benchmark,
+    seed: int,
+    truth: float | None,
+) -> list[Row]:
+    """Return the figures of a model with its own and with recalibrated bands.
+
+    Parameters
+    ----------
+    truth
+        Error of the true system run without noise, if it is known.
+    """
+    record, test = benchmark.estimation, benchmark.reveal_test()
+    began = time.perf_counter()
+    model = MODELS[name](**settings, seed=seed).fit(record)
+    fitted = time.perf_counter()
+    recalibrate(model, record)
+    seconds = {"fit": fitted - began, "recalibrate": time.perf_counter() - fitted}
+    factors, rows = model.fitted_.band_factors, []
+    plain = BandFactors.none(1)
+    one_step, free_run = model.predict(test), model.simulate(test, samples=SAMPLES)
+    protocols = {
+        key: float(benchmark.score(model, key).rmse[0])
+        for key in ("one-step", "A", "B", "C")
+    }
+    print(name, seed, seconds, protocols, f"truth {truth}", flush=True)
+    for kind, forecast in (("one-step", one_step), ("free-run", free_run)):
+        horizon = forecast.horizon
+        for bands, factor in (("own", plain), ("recalibrated", factors)):
+            scale = float(factor.at(horizon)[0] / factors.at(horizon)[0])
+            scaled = type(forecast)(
+                **vars(forecast)
+                | {"std": forecast.std * scale, "model_std": forecast.model_std * scale}
+            )
+            found = calibration(test, scaled)
+            rows.append(
+                {
+                    "model": name,
+                    "seed": seed,
+                    "forecast": kind,
+                    "bands": bands,
+                    "used_factor": float(factor.at(horizon)[0]),
+                    "rmse": float(sparsid.rmse(test, scaled)[0]),
+                    "model_share": float(
+                        np.nanmean(scaled.model_std**2) / np.nanmean(scaled.std**2)
+                    ),
+                    **found.facts(),
+                    "protocols": protocols,
+                    "truth": truth,
+                    "seconds": seconds,
+                }
+            )
+    for row in rows:
+        shown = ("model", "seed", "forecast", "bands", "rmse", "used_factor")
+        text = {k: row[k] for k in shown}
+        inside = {k: v[0] for k, v in row["coverage"].items()}
+        print(text, inside, "width", row["widths"]["0.9"], flush=True)
+    return rows
+
+
+def summary(rows: list[Row]) -> list[Row]:
+    """Return means over realisations for each kind of band."""
+    keys = sorted({(r["model"], r["forecast"], r["bands"]) for r in rows})
+    table = []
+    for key in keys:
+        own = [r for r in rows if (r["model"], r["forecast"], r["bands"]) == key]
+        entry = dict(zip(("model", "forecast", "bands"), key, strict=True))
+        entry["realisations"] = len(own)
+        for level in LEVELS:
+            shares = [100.0 * r["coverage"][f"{level:g}"][0] for r in own]
+            entry[f"inside_{level:g}"] = float(np.mean(shares))
+        for name in ("crps", "nll", "factor"):
+            entry[name] = float(np.mean([r[name][0] for r in own]))
+        entry["width_0.9"] = float(np.mean([r["widths"]["0.9"][0] for r in own]))
+        entry["rmse"] = float(np.mean([r["rmse"] for r in own]))
+        for key in ("A", "B", "C"):
+            entry[f"median_{key}"] = float(
+                np.median([r["protocols"][key] for r in own])
+            )
+        if own[0]["truth"] is not None:
+            ratios = [r["protocols"]["A"] / r["truth"] for r in own]
+            entry["median_A_over_truth"] = float(np.median(ratios))
+            entry["worst_A_over_truth"] = float(np.max(ratios))
+        table.append(entry)
+    return table
+
+
+def main() -> None:
+    """Run one of the two, print and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("tanks", "simulated-tanks"))
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--seeds", type=int, help="realisations, or seeds of the fit")
+    parser.add_argument("--set", type=json.loads, default={}, help="settings as JSON")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    recorded = args.what == "tanks"
+    rows = []
+    for seed in range(args.seeds or (5 if recorded else 20)):
+        truth = None
+        if recorded:
+            benchmark = sparsid.datasets.load("cascaded-tanks")
+        else:
+            physics = simulated_tanks.Physics.random(seed)
+            system = simulated_tanks.simulate(seed, physics=physics)
+            benchmark, truth = system.benchmark, system.truth_rmse
+        for name in args.models:
+            rows += score(name, args.set, benchmark, seed, truth)
+    result = {
+        "data": args.what,
+        "settings": args.set,
+        "version": sparsid.__version__,
+        "summary": summary(rows),
+        "rows": rows,
+    }
+    for entry in result["summary"]:
+        print(entry)
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

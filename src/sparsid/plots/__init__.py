@@ -1,0 +1,51 @@
+"""Pictures of models and of what they get right and wrong.
+
+Every function draws into the axes it is given, or into a figure of its own, and
+returns the axes (``ax.figure.savefig(...)`` writes them). No global state of
+matplotlib is touched.
+"""
+
+from sparsid.plots.checks import (
+    correlation,
+    coverage,
+    operating_range,
+    pit,
+    stability,
+)
+from sparsid.plots.signals import (
+    error_text,
+    identification_picture,
+    residual,
+    simulation,
+)
+from sparsid.plots.structure import (
+    history,
+    members,
+    network,
+    relevance,
+    weight_map,
+)
+from sparsid.plots.style import BAND, BLACK, BLUE, GREEN, GREY, ORANGE
+
+__all__ = [
+    "BAND",
+    "BLACK",
+    "BLUE",
+    "GREEN",
+    "GREY",
+    "ORANGE",
+    "correlation",
+    "coverage",
+    "error_text",
+    "history",
+    "identification_picture",
+    "members",
+    "network",
+    "operating_range",
+    "pit",
+    "relevance",
+    "residual",
+    "simulation",
+    "stability",
+    "weight_map",
+]

@@ -1,0 +1,67 @@
+"""One self-contained HTML page about a model, and its pictures as files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sparsid.diagnostics import Diagnosis, diagnose
+from sparsid.errors import InputError
+from sparsid.records import Record
+from sparsid.report.figures import figures_of, for_page, svg_text, write_pictures
+from sparsid.report.page import Facts, page
+
+if TYPE_CHECKING:
+    from sparsid.estimators import Model
+
+__all__ = ["write_report"]
+
+
+def write_report(
+    model: Model,
+    records: Record | Sequence[Record],
+    path: str | Path,
+    *,
+    part: str = "",
+    title: str = "",
+    comparison: dict[str, dict[str, list[float]]] | None = None,
+    pictures: str | Path | None = None,
+    overwrite: bool = True,
+) -> Diagnosis:
+    """Write a page about a model on records, and return what it says.
+
+    The page needs nothing but a browser: no network, no other file.
+
+    Parameters
+    ----------
+    records
+        What the model is compared with, test records if there are any.
+    path
+        The HTML file.
+    part
+        What the records are, as in "test record"; by default their names.
+    title
+        Headline; by default the outputs.
+    comparison
+        Errors of other models on the same samples: name, then ``"one_step"`` and
+        ``"free_run"``, one number for each output.
+    pictures
+        A folder for all pictures as PNG and SVG; None writes none.
+    overwrite
+        Whether an existing page may be replaced.
+    """
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} exists: give another name, or overwrite=True")
+    if not path.parent.is_dir():
+        raise InputError(f"the folder {path.parent} does not exist: make it first")
+    diagnosis = diagnose(model, records)
+    figures = figures_of(model, diagnosis)
+    drawn = {name: svg_text(name, figure) for name, figure in figures.items()}
+    facts = Facts(title, part, comparison or {})
+    inside = {name: for_page(name, text) for name, text in drawn.items()}
+    path.write_text(page(model, diagnosis, inside, facts), encoding="utf-8")
+    if pictures is not None:
+        write_pictures(Path(pictures), figures, drawn)
+    return diagnosis
