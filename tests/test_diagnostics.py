@@ -89,7 +89,7 @@ def fresh(scale: float = 1.0) -> Record:
 
 
 def test_a_record_outside_the_estimation_range_is_told(model: sparsid.NARX) -> None:
-    inside, outside = fresh(0.8), fresh(3.0)
+    inside, outside = fresh(0.5), fresh(3.0)
     for record, beyond in ((inside, False), (outside, True)):
         (found,) = operating_range(model.fitted_, record, model.simulate(record))
         assert (found.outside > 0.0) == beyond

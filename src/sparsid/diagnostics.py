@@ -550,7 +550,7 @@ def diagnose(
     model: Model,
     records: Record | Sequence[Record],
     *,
-    samples: int = 200,
+    samples: int = 100,
     seed: int = 0,
 ) -> Diagnosis:
     """Return what a model gets right and wrong on records.

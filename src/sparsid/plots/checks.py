@@ -128,7 +128,9 @@ def coverage(
     return ax
 
 
-def pit(found: Calibration, ax: Axes | None = None, channel: int = 0) -> Axes:
+def pit(
+    found: Calibration, ax: Axes | None = None, channel: int = 0, label: str = ""
+) -> Axes:
     """Return axes with the histogram of the probability integral transform.
 
     Flat is right; a hill means bands too wide, a valley too narrow, a slope a bias.
@@ -139,6 +141,8 @@ def pit(found: Calibration, ax: Axes | None = None, channel: int = 0) -> Axes:
         Where to draw; by default a figure of its own.
     channel
         Number of the output.
+    label
+        What the forecast is, for the title.
     """
     ax = new_axes() if ax is None else ax
     counts, edges = np.histogram(found.pit[channel], PIT_BINS, (0.0, 1.0))
@@ -149,7 +153,8 @@ def pit(found: Calibration, ax: Axes | None = None, channel: int = 0) -> Axes:
     ax.axhline(1.0, color=ORANGE, lw=1.2, ls="--")
     ax.set_xlabel("probability integral transform")
     ax.set_ylabel("density")
-    ax.set_title("where measurements fall in the forecast", loc="left")
+    of = f", {label}" if label else ""
+    ax.set_title(f"where measurements fall in the forecast{of}", loc="left")
     plain_frame(ax)
     return ax
 

@@ -86,7 +86,7 @@ def _add_calibration(made: dict[str, Figure], diagnosis: Diagnosis) -> None:
             made[f"coverage {name}"] = _figure(both)
         for label, found in (("one step", one_step), ("free run", free_run)):
             if found is not None:
-                draw = partial(plots.pit, found, channel=k)
+                draw = partial(plots.pit, found, channel=k, label=label)
                 made[f"pit {label} {name}"] = _figure(draw)
 
 

@@ -139,8 +139,8 @@ def _kind(model: Model) -> str:
     fitted = model.fitted_
     if isinstance(fitted, Ensemble):
         return (
-            f"a state-space model with {fitted.model.states} states was fitted to the "
-            f"free run: an ensemble of {len(fitted)} networks that"
+            f"a state-space model with {fitted.model.states} states (an ensemble of "
+            f"{len(fitted)} networks, fitted to the free run)"
         )
     if not fitted.network.hidden_axes:
         return "a linear model"
