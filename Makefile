@@ -23,6 +23,9 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/free_run.py tanks --out docs/results/free_run_tanks.json
 	$(BIN)/python benchmarks/free_run.py simulated-tanks --out docs/results/free_run_simulated_tanks.json
 	$(BIN)/python benchmarks/free_run.py systems --auto --out docs/results/free_run_systems.json
+	$(BIN)/python benchmarks/calibration.py tanks --out docs/results/calibration_tanks.json
+	$(BIN)/python benchmarks/calibration.py simulated-tanks --out docs/results/calibration_simulated_tanks.json
+	$(BIN)/python benchmarks/draws.py --out docs/results/draws.json
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
