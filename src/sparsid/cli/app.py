@@ -119,6 +119,7 @@ def identify(
     tolerance: o.Tolerance = None,
     starts: o.Starts = 1,
     workers: o.Workers = None,
+    scheduler: o.Scheduler = None,
     memory_limit: o.MemoryLimit = 4.0,
     budget: o.Budget = None,
     seed: o.Seed = 0,
@@ -147,6 +148,7 @@ def identify(
         json,
         model,
         settings,
+        scheduler,
     )
     raise typer.Exit(run(request))
 

@@ -66,6 +66,7 @@ class Request:
     json: bool
     model: str
     settings: dict[str, Any]
+    scheduler: str | None = None
 
 
 def identify(request: Request) -> int:
@@ -119,13 +120,14 @@ def _fit(
     began = time.perf_counter()
     model: Model
     with FitProgress(console, interrupt) as progress:
+        where: dict[str, Any] = {"progress": progress, "scheduler": request.scheduler}
         if request.model == "auto":
             settings = request.settings
-            model = automatic.identify(data.estimation, progress=progress, **settings)
+            model = automatic.identify(data.estimation, **where, **settings)
         else:
             kind = NARX if request.model == "narx" else StateSpace
             model = kind(**request.settings)
-            model.fit(data.estimation, progress=progress)
+            model.fit(data.estimation, **where)
     seconds = time.perf_counter() - began
     for trial in model.fitted_.details.get("candidates", ()):
         console.print(
