@@ -50,11 +50,16 @@ def wait_for_ever(path, *, report):
     time.sleep(600.0)
 
 
-def slow_trial(spec, *, report):
-    """Answer a trial, but not too fast, and leave a trace of it."""
+def fateful_trial(spec, *, report):
+    """Answer a trial; the first of all says who has it and never comes back."""
     with Path(os.environ["SPARSID_TRACE"]).open("a") as file:
         file.write(f"{spec['ratio']}\n")
-    time.sleep(0.3)
+    holder = Path(os.environ["SPARSID_TRACE"] + ".holder")
+    if spec["ratio"] == 0.2 and not holder.exists():
+        part = holder.with_suffix(".part")
+        part.write_text(str(os.getppid()))
+        part.rename(holder)
+        time.sleep(600.0)
     return runner.answer_trial(spec, report=report)
 
 

@@ -40,6 +40,8 @@ TELL_EVERY = 0.5
 # Seconds after which a process beside a Dask worker is ended if it has nothing to do,
 # and between two looks at them. The next fit of the same caller would use it again.
 IDLE_SECONDS, LOOK_EVERY = 60.0, 10.0
+# Where reports are told. One for all, as the scheduler keeps the latest of each.
+TOPIC = "sparsid-reports"
 # What processes for fits import before they are asked which engine they are.
 FIT_MODULES = ("sparsid.automatic",)
 _ADDRESS = re.compile(r"[a-z]+://.+:\d+")
@@ -74,6 +76,7 @@ class Cluster(Crew):
 
     def __enter__(self) -> Cluster:
         self._client = _connected(self.address)
+        self._client.subscribe_topic(TOPIC, self._heard)
         return self
 
     def __exit__(self, *reason: Any) -> None:
@@ -82,7 +85,8 @@ class Cluster(Crew):
             if self._futures:
                 self._client.cancel(list(self._futures.values()))
                 self._everywhere(_kill, self._run)
-        self._client.close(timeout=CONNECT_SECONDS)
+        with suppress(OSError, TimeoutError):
+            self._client.close(timeout=CONNECT_SECONDS)
 
     @property
     def size(self) -> int:
@@ -101,8 +105,6 @@ class Cluster(Crew):
     def _open(self, events: SimpleQueue[Event], report: Report | None) -> None:
         self._events, self._stopping = events, False
         self._run = f"sparsid-{uuid.uuid4().hex}"
-        if report is not None:
-            self._client.subscribe_topic(self._run, self._heard)
 
     def _begin(self, number: int, order: bytes) -> None:
         future = self._client.submit(
@@ -134,17 +136,18 @@ class Cluster(Crew):
                 f"the Dask workers that had it died, the last was {error.last_worker}: "
                 "if memory ran out, give them more or have fewer on a computer"
             ) from error
-        except ModuleNotFoundError as error:
+        except (ModuleNotFoundError, RuntimeError) as error:
+            # What Dask says if it cannot read a task, which names a function of ours.
             raise InputError(
-                f"a Dask worker at {self.address} cannot import {error.name}: install "
-                "the same version of sparsid, with the extra dask, in the environment "
-                "of the workers"
+                f"the scheduler or a worker at {self.address} cannot read the task "
+                f"({error}): it needs the same version of sparsid, with the extra dask"
             ) from error
         return kind, value
 
     def _heard(self, event: tuple[float, Any]) -> None:
-        number, report = event[1]
-        self._events.put(Event(number, report=report))
+        run, number, report = event[1]
+        if run == self._run:
+            self._events.put(Event(number, report=report))
 
     def _stop(self) -> None:
         self._stopping = True
@@ -206,7 +209,7 @@ def answer(
         nonlocal told_at
         if time.monotonic() - told_at > TELL_EVERY:
             told_at = time.monotonic()
-            here.log_event(run, (number, report))
+            here.log_event(TOPIC, (run, number, report))
         return run in _stopped
 
     _start_housekeeping()
@@ -223,7 +226,7 @@ def answer(
             )
         )
     except FalseStartError as error:
-        return "error", pickle.dumps(FalseStartError(f"{place}: {error}"))
+        raise FalseStartError(f"{place}: {error}") from error
 
 
 def _stop(run: str) -> None:
