@@ -137,10 +137,12 @@ class Cluster(Crew):
                 "if memory ran out, give them more or have fewer on a computer"
             ) from error
         except (ModuleNotFoundError, RuntimeError) as error:
-            # What Dask says if it cannot read a task, which names a function of ours.
+            # Dask cannot read a task: it names a function of ours.
+            why = str(error).partition("\n")[0]
             raise InputError(
                 f"the scheduler or a worker at {self.address} cannot read the task "
-                f"({error}): it needs the same version of sparsid, with the extra dask"
+                f"({why}): install the same version of sparsid there, with the extra "
+                "dask"
             ) from error
         return kind, value
 
