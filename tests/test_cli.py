@@ -774,6 +774,14 @@ def test_time_left_follows_pace_and_phases() -> None:
     assert TimeLeft().seconds(1) is None
 
 
+def test_time_left_counts_cycles_that_were_not_reported() -> None:
+    left = TimeLeft()
+    for cycle in range(2, 21, 2):
+        left.update(report("warm up", cycle), 0.5 * cycle)
+    # The first cycle is not known of: one more of the warm-up.
+    assert left.seconds(1) == pytest.approx(18.0)
+
+
 def linear_record(samples: int = 120) -> Record:
     rng = np.random.default_rng(0)
     u, y = rng.normal(size=samples), np.zeros(samples)

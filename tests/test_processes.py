@@ -44,7 +44,7 @@ def settings_there(*, report):
 
 @pytest.fixture
 def worker(monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     with Worker() as worker:
         yield worker
 

@@ -9,10 +9,10 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import calls
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,10 +20,11 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import sparsid
+from sparsid import engine
 from sparsid.cli.app import app
 from sparsid.cli.reproduce import StudyProgress, clock
 from sparsid.datasets import simulated_tanks
-from sparsid.errors import FileFormatError, InputError
+from sparsid.errors import DatasetUnavailable, FileFormatError, InputError
 from sparsid.studies import (
     comparators,
     prediction,
@@ -35,7 +36,7 @@ from sparsid.studies import (
     trials,
     verdicts,
 )
-from sparsid.studies.runner import Crew, Pace, Standing, run_trials
+from sparsid.studies.runner import Pace, Standing, hire_for_trials, run_trials
 from sparsid.studies.store import FILE, Store, Study
 
 COMMAND = [sys.executable, "-m", "sparsid.cli", "reproduce"]
@@ -160,9 +161,9 @@ def test_comments_do_not_make_another_engine(tmp_path: Path) -> None:
     prints = []
     for text in ("x = 1\n", '"""Doc."""\n# why\nx  =  1\n', "x = 2\n"):
         path.write_text(text)
-        prints.append(store.code_fingerprint([path]))
+        prints.append(engine.code_fingerprint([path]))
     assert prints[0] == prints[1] != prints[2]
-    assert store.engine_fingerprint() == store.engine_fingerprint()
+    assert engine.engine_fingerprint() == engine.engine_fingerprint()
 
 
 def test_nothing_half_written_is_left(tmp_path: Path) -> None:
@@ -574,12 +575,6 @@ def baselines(count: int) -> list[dict[str, Any]]:
     return [{**common, "ratio": round(0.2 + 0.01 * k, 2)} for k in range(count)]
 
 
-def fragile(pipe: Connection) -> None:
-    """Serve as usual, but know a kind of trial that ends the process."""
-    trials._KINDS["die"] = lambda spec: os._exit(7)
-    runner._serve(pipe)
-
-
 @pytest.fixture
 def present(tmp_path: Path) -> Store:
     study = Study.present("prediction", {"dataset": "simulated-tanks"})
@@ -589,48 +584,56 @@ def present(tmp_path: Path) -> Store:
 def test_processes_that_die_lose_no_trial(
     present: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "_serve", fragile)
-    monkeypatch.setattr(runner, "MOST_TRIES", 2)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     seen: list[Standing] = []
     specs = [*baselines(6), {"kind": "die"}, {"kind": "unknown"}]
-    with Crew(2) as crew:
+    with hire_for_trials(present, 2, None) as crew:
+        team = crew.team  # type: ignore[attr-defined]
 
         def watch(standing: Standing) -> None:
             seen.append(standing)
             if standing.done == 2:
-                crew.team[0].process.kill()
+                team.workers[0].process.kill()
 
-        end = run_trials(present, specs, crew, watch=watch)
-        # The same processes go on with other work.
-        pids = [worker.process.pid for worker in crew.team]
+        with monkeypatch.context() as patch:
+            patch.setattr(runner, "answer_trial", calls.fragile_trial)
+            end = run_trials(present, specs, crew, watch=watch)
         run_trials(present, baselines(8), crew)
-        assert [worker.process.pid for worker in crew.team] == pids
-    assert not any(worker.process.is_alive() for worker in crew.team)
+        # The same processes go on with other work.
+        pids = {worker.process.pid for worker in team.workers}
+        run_trials(present, baselines(10), crew)
+        assert pids & {worker.process.pid for worker in team.workers}
     assert (end.done, end.total, end.failed, end.seconds_left) == (8, 8, 2, 0.0)
     assert [s.done for s in seen] == list(range(9))
     rows = present.rows()
     errors = {row["kind"]: row["error"] for row in rows if "error" in row}
-    assert "died 2 times (exit code 7)" in errors["die"]
+    assert "died 3 times" in errors["die"]
+    assert "exit code 7" in errors["die"]
     assert errors["unknown"] == "KeyError: 'unknown'"
-    assert len(rows) == 10
+    assert len(rows) == 12
     # What died is tried again by the next run, what failed is not.
     assert present.missing(specs) == [{"kind": "die"}]
 
 
-def test_processes_that_cannot_start_end_the_run(
-    present: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runner, "_serve", sys.exit)
-    with Crew(1) as crew, pytest.raises(ChildProcessError, match="exit code 1"):
-        run_trials(present, baselines(1), crew)
-    assert present.rows() == []
-
-
 def test_code_that_changed_under_way_ends_the_run(tmp_path: Path, study: Study) -> None:
     other = Store.open(tmp_path / FILE, study)
-    with Crew(1) as crew, pytest.raises(InputError, match="changed while the study"):
+    with (
+        hire_for_trials(other, 1, None) as crew,
+        pytest.raises(InputError, match="code of sparsid changed"),
+    ):
         run_trials(other, baselines(1), crew)
     assert other.rows() == []
+
+
+def test_a_trial_without_its_data_is_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(spec: Any) -> None:
+        raise DatasetUnavailable("set SPARSID_DATA")
+
+    monkeypatch.setattr(trials, "run", missing)
+    with pytest.raises(DatasetUnavailable, match=r"On .*: set SPARSID_DATA"):
+        runner.answer_trial({}, report=pytest.fail)
 
 
 def test_time_left_follows_trials_of_the_same_kind() -> None:

@@ -51,6 +51,7 @@ def identify(
     budget: float | None = None,
     seed: int = 0,
     progress: Report | None = None,
+    scheduler: str | None = None,
 ) -> Model:
     """Return a fitted model, everything about it chosen inside the records.
 
@@ -64,12 +65,15 @@ def identify(
     progress
         Called after every cycle with a ``Progress``; returning True ends the search
         with the best model so far.
+    scheduler
+        Address of a Dask scheduler, as in ``"tcp://host:8786"``: its workers fit the
+        held-out blocks of each candidate, and the members of the chosen one.
     """
     records = as_records(u, y, dt)
     check_compatible(records)
     if budget is not None and number("budget", budget, 0.0) == 0.0:
         raise InputError("budget=0: give the seconds that may be spent, or None")
-    search = _Search(records, budget, seed, progress)
+    search = _Search(records, budget, seed, progress, scheduler)
     return search.run()
 
 
@@ -82,8 +86,10 @@ class _Search:
         budget: float | None,
         seed: int,
         progress: Report | None,
+        scheduler: str | None,
     ) -> None:
         self.records, self.seed, self.progress = records, seed, progress
+        self.scheduler = scheduler
         self.began, self.budget = time.perf_counter(), budget
         self.stopped = False
         self.scaling = Scaling.of(records)
@@ -135,7 +141,7 @@ class _Search:
             return None
         params = StateSpace(**settings).get_params()
         report = self._report(f"trying {name}", TRIAL_SHARE)
-        return held_out_fits(params, self.records, BLOCKS, report)
+        return held_out_fits(params, self.records, BLOCKS, report, self.scheduler)
 
     def _final(self, best: dict[str, Any]) -> Model:
         """Return the chosen model, fitted to everything."""
@@ -145,7 +151,9 @@ class _Search:
             return recalibrate(linear.fit(self.records), self.records)
         settings = {k: best["settings"][k] for k in ("states", "hidden", "seed")}
         model = StateSpace(**settings)
-        fitted = model.fit(self.records, progress=self._report("")).fitted_
+        fitted = model.fit(
+            self.records, progress=self._report(""), scheduler=self.scheduler
+        ).fitted_
         factors = factors_of(best["fits"], self.records, fitted.known)
         model.fitted_ = replace(fitted, band_factors=factors)
         return model

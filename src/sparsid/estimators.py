@@ -41,6 +41,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         *,
         dt: float | None = None,
         progress: Report | None = None,
+        scheduler: str | None = None,
     ) -> Self:
         """Fit the model and return it.
 
@@ -56,9 +57,13 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         progress
             Called after every cycle with a ``Progress``; returning True ends the fit
             with the best model so far.
+        scheduler
+            Address of a Dask scheduler whose workers do the starts, as in
+            ``"tcp://host:8786"``. An argument of the fit and not of the model: where
+            the work was done changes nothing about the model or its file.
         """
         records = as_records(u, y, dt)
-        self.fitted_ = self._fit(records, progress)
+        self.fitted_ = self._fit(records, progress, scheduler)
         return self
 
     def score(self, u: Any, y: Any = None) -> float:
@@ -149,7 +154,9 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
 
     # -- what models differ in -----------------------------------------------------
 
-    def _fit(self, records: list[Record], progress: Report | None) -> F:
+    def _fit(
+        self, records: list[Record], progress: Report | None, scheduler: str | None
+    ) -> F:
         raise NotImplementedError
 
     def _one_record(self, u: Any, y: Any) -> Record:
@@ -275,8 +282,10 @@ class NARX(Estimator[Fitted]):
         self.memory_limit = memory_limit
         self.seed = seed
 
-    def _fit(self, records: list[Record], progress: Report | None) -> Fitted:
-        return fit_records(self.get_params(deep=False), records, progress)
+    def _fit(
+        self, records: list[Record], progress: Report | None, scheduler: str | None
+    ) -> Fitted:
+        return fit_records(self.get_params(deep=False), records, progress, scheduler)
 
     def predict(
         self,
@@ -403,8 +412,10 @@ class StateSpace(Estimator[Ensemble]):
         self.starts = starts
         self.seed = seed
 
-    def _fit(self, records: list[Record], progress: Report | None) -> Ensemble:
-        return fit_free_run(self.get_params(deep=False), records, progress)
+    def _fit(
+        self, records: list[Record], progress: Report | None, scheduler: str | None
+    ) -> Ensemble:
+        return fit_free_run(self.get_params(deep=False), records, progress, scheduler)
 
     def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.

@@ -43,7 +43,10 @@ FEWEST_ROWS = 10
 
 
 def fit_records(
-    params: dict[str, Any], records: list[Record], report: Report | None = None
+    params: dict[str, Any],
+    records: list[Record],
+    report: Report | None = None,
+    scheduler: str | None = None,
 ) -> Fitted:
     """Return the model fitted to the one-step error over all records.
 
@@ -51,6 +54,8 @@ def fit_records(
     ----------
     params
         The estimator's settings by name.
+    scheduler
+        Address of the Dask scheduler whose workers do the starts, if any.
     """
     check_compatible(records)
     lags = make_lags(params, records[0].n_inputs, records[0].n_outputs)
@@ -73,6 +78,7 @@ def fit_records(
             seed=seed,
             starts=starts,
             workers=workers,
+            scheduler=scheduler,
             report=report,
         )
         best = choose_start(found, settings)

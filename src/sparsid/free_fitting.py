@@ -13,12 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid import members
+from sparsid.crews import hire
 from sparsid.curvature import WHOLE
 from sparsid.ensemble import Ensemble, member_runs
 from sparsid.errors import InputError
 from sparsid.evidence import Problem, State
 from sparsid.forecasts import BandFactors, Channels
+from sparsid.groups import find_apart, run_apart, split
 from sparsid.history import Progress, Report
+from sparsid.models.network import Params
 from sparsid.models.state_space import StateNetwork
 from sparsid.moves import threshold
 from sparsid.noise import Noise
@@ -101,7 +104,10 @@ class StateSettings(NamedTuple):
 
 
 def fit_free_run(
-    params: dict[str, Any], records: list[Record], report: Report | None = None
+    params: dict[str, Any],
+    records: list[Record],
+    report: Report | None = None,
+    scheduler: str | None = None,
 ) -> Ensemble:
     """Return the ensemble fitted to the free-run error over all records.
 
@@ -109,6 +115,8 @@ def fit_free_run(
     ----------
     params
         The estimator's settings by name.
+    scheduler
+        Address of a Dask scheduler; the members are spread over its workers.
     """
     settings, stretches = _prepared(params, records)
     scaling = Scaling.of(stretches)
@@ -117,8 +125,15 @@ def fit_free_run(
         model, notes = _structure(settings, stretches, scaling)
         everything = np.repeat(data.measured[None], settings.starts, axis=0)
         run = _Fit(model, data._replace(measured=everything), settings, report)
-        outcome = run.run()
-        fitted = run.finish(outcome, Channels.of(records), scaling, notes)
+        if scheduler is None:
+            outcome, found = run.run(), run.found()
+        else:
+            with hire(scheduler) as crew:
+                groups = [run.part(g) for g in split(settings.starts, crew.size)]
+                parts, outcome = run_apart(groups, crew, report)
+                found = find_apart(parts, crew)
+            run.join(parts)
+        fitted = run.finish(found, outcome, Channels.of(records), scaling, notes)
         runs = np.asarray(member_runs(model, fitted.params, data.u))
     y, measured = np.asarray(data.y), np.asarray(data.measured)
     squares = (np.median(runs, axis=0) - y) ** 2 * measured
@@ -138,11 +153,17 @@ def held_out_fits(
     records: list[Record],
     blocks: int,
     report: Report | None = None,
+    scheduler: str | None = None,
 ) -> list[Ensemble] | None:
     """Return an ensemble for each block, fitted without it; None if stopped.
 
     The run goes through a block with its inputs known and its outputs unseen, so one
     batch of members serves all blocks, those of `stretches.held_out`.
+
+    Parameters
+    ----------
+    scheduler
+        Address of a Dask scheduler; each block is a task for one of its workers.
     """
     settings, stretches = _prepared(params, records)
     scaling = Scaling.of(stretches)
@@ -158,12 +179,18 @@ def held_out_fits(
         shown = np.repeat(shown, settings.starts, axis=0)
         starts = settings._replace(starts=blocks * settings.starts)
         run = _Fit(model, data._replace(measured=jnp.asarray(shown)), starts, report)
-        outcome = run.run()
+        if scheduler is None:
+            outcome, found = run.run(), run.found()
+        else:
+            with hire(scheduler) as crew:
+                folds = [run.part(g) for g in split(starts.starts, blocks)]
+                parts, outcome = run_apart(folds, crew, report)
+                found = find_apart(parts, crew)
         if outcome is Outcome.STOPPED:
             return None
-        members = np.arange(starts.starts).reshape(blocks, -1)
         channels = Channels.of(records)
-        return [run.finish(outcome, channels, scaling, notes, m) for m in members]
+        groups = split(starts.starts, blocks)
+        return [run.finish(found, outcome, channels, scaling, notes, g) for g in groups]
 
 
 def held_out_error(fits: list[Ensemble], records: list[Record]) -> float:
@@ -204,8 +231,23 @@ def _prepared(
     return settings, stretches
 
 
+class _Member(NamedTuple):
+    """What became of one start."""
+
+    number: int
+    params: Params
+    noise: Noise
+    covariance: NDArray[np.float64]
+    prior_std: NDArray[np.float64]
+    cost: float
+    kept: int
+
+
 class _Fit:
-    """One fit of all starts together."""
+    """One fit of all starts together, or of those with some numbers.
+
+    Can be pickled between two runs, to go on elsewhere.
+    """
 
     def __init__(
         self,
@@ -213,20 +255,46 @@ class _Fit:
         data: Runs,
         settings: StateSettings,
         report: Report | None,
+        numbers: range | None = None,
     ) -> None:
         self.model, self.data, self.settings = model, data, settings
-        self.report, self.began = report, time.perf_counter()
+        self.numbers = range(settings.starts) if numbers is None else numbers
+        self.report, self.spent = report, 0.0
         self.problem = Problem(FreeRun(model), WHOLE)
         self.rule = SparseBayes()
         self.total = self._weights(self._prior())
         self.costs: list[NDArray[np.float64]] = []
         self.history: dict[str, list[float]] = {}
+        self.descent: members.Descent | None = None
 
-    def run(self) -> Outcome:
-        """Cycle until the cost of every member has settled."""
+    def __getstate__(self) -> dict[str, Any]:
+        kept = {**vars(self), "report": None, "data": jax.device_get(self.data)}
+        if self.descent is not None:
+            kept["descent"] = jax.device_get(_bare(self.descent))
+        return kept
+
+    @property
+    def cycles(self) -> int:
+        """Cycles so far."""
+        return len(self.costs)
+
+    def run(self, least: int = 0) -> Outcome:
+        """Cycle until the cost of every member has settled.
+
+        Parameters
+        ----------
+        least
+            Cycles before which they do not count as settled.
+        """
+        self.began = time.perf_counter() - self.spent
+        outcome = self._cycle(least)
+        self.spent = time.perf_counter() - self.began
+        return outcome
+
+    def _cycle(self, least: int) -> Outcome:
         settings, problem, data = self.settings, self.problem, self.data
-        self.descent = members.begin(problem, self._start(), data, 0.0)
-        for cycle in range(settings.max_cycles):
+        self.descent = self._present()
+        for cycle in range(self.cycles, settings.max_cycles):
             if cycle == WARM_UP:
                 self.descent = members.count_volume(problem, self.descent, data, 1.0)
             for _ in range(STEPS):
@@ -237,15 +305,48 @@ class _Fit:
                 self.descent = members.update_noise(problem, self.descent, data)
             if self._told():
                 return Outcome.STOPPED
-            if self._settled():
+            if self.cycles >= least and self._settled():
                 return Outcome.CONVERGED
         return Outcome.CYCLES
 
+    def _present(self) -> members.Descent:
+        """Return where the members are: at their start, or where they were left."""
+        d = self.descent
+        if d is None:
+            return members.begin(self.problem, self._start(), self.data, 0.0)
+        if d.at is None:
+            return members.count_volume(self.problem, d, self.data, d.volume)
+        return d
+
+    def part(self, numbers: range) -> _Fit:
+        """Return the fit of some of the members, which has not begun."""
+        measured = self.data.measured[numbers.start : numbers.stop]
+        data = self.data._replace(measured=measured)
+        return _Fit(self.model, data, self.settings, None, numbers)
+
+    def join(self, parts: list[_Fit]) -> None:
+        """Take over where the members of all parts have come to, and how."""
+        descents = [_bare(part.descent) for part in parts if part.descent is not None]
+        self.descent = jax.tree.map(
+            lambda *leaves: np.concatenate([np.atleast_1d(leaf) for leaf in leaves]),
+            *descents,
+        )
+        for cycle in range(min(part.cycles for part in parts)):
+            self.costs.append(np.concatenate([part.costs[cycle] for part in parts]))
+            at = [
+                {name: values[cycle] for name, values in part.history.items()}
+                for part in parts
+            ]
+            best = at[_lowest(np.array([figures["cost"] for figures in at]))]
+            best["seconds"] = max(figures["seconds"] for figures in at)
+            for name, value in best.items():
+                self.history.setdefault(name, []).append(value)
+
     def _start(self) -> State:
-        """Return random weights, the prior and the noise of all starts."""
-        count, model = self.settings.starts, self.model
+        """Return random weights, the prior and the noise of the starts."""
+        model = self.model
         key = jax.random.key(self.settings.seed)
-        keys = [jax.random.fold_in(key, k) for k in range(count)]
+        keys = [jax.random.fold_in(key, k) for k in self.numbers]
         first = jnp.nan_to_num(self.data.y[:, 0])
         params = [model.init(first, key=k) for k in keys]
         prior = self._prior()
@@ -260,12 +361,12 @@ class _Fit:
 
     def _told(self) -> bool:
         """Keep the best member's history, tell the caller; return whether to stop."""
-        cost = self.descent.cost
+        assert self.descent is not None
+        cost, state = self.descent.cost, self.descent.state
         self.costs.append(cost)
-        best = int(np.argmin(np.nan_to_num(cost, nan=np.inf)))
+        best = _lowest(cost)
         noise, prior = jax.tree.map(
-            lambda leaf: np.asarray(leaf[best]),
-            (self.descent.state.noise, self.descent.state.prior),
+            lambda leaf: np.asarray(leaf[best]), (state.noise, state.prior)
         )
         figures = {
             "cost": float(cost[best]),
@@ -296,55 +397,64 @@ class _Fit:
         fall = (self.costs[-1 - WINDOW] - self.costs[-1])[finite]
         return bool((fall < WINDOW * self.settings.tolerance).all())
 
+    def found(self) -> list[_Member]:
+        """Return the usable members."""
+        d = self._present()
+        if d.volume != 1.0:
+            d = members.count_volume(self.problem, d, self.data, 1.0)
+        usable = []
+        for k in np.flatnonzero(np.isfinite(d.cost)):
+            state: State = jax.tree.map(lambda leaf, k=k: np.asarray(leaf)[k], d.state)
+            state = threshold(state, VANISHED, 0.0)
+            J = jax.tree.map(lambda leaf, k=k: leaf[k], d.at.derivative)
+            posterior = laplace(
+                Linearised(jnp.zeros(0), J, jnp.zeros(())),
+                jax.tree.map(jnp.asarray, state.prior),
+            )
+            usable.append(
+                _Member(
+                    self.numbers[k],
+                    state.params,
+                    state.noise,
+                    np.asarray(posterior.covariance),
+                    posterior.prior_std,
+                    float(d.cost[k]),
+                    self._weights(state.prior),
+                )
+            )
+        return usable
+
     def finish(
         self,
+        found: list[_Member],
         outcome: Outcome,
         channels: Channels,
         scaling: Scaling,
         notes: list[str],
-        members_: NDArray[np.int64] | None = None,
+        asked: range | None = None,
     ) -> Ensemble:
-        """Return the usable members, of all or of those named."""
-        if self.descent.volume != 1.0:
-            self.descent = members.count_volume(
-                self.problem, self.descent, self.data, 1.0
-            )
-        cost = self.descent.cost
-        asked = np.arange(len(cost)) if members_ is None else members_
-        usable = asked[np.isfinite(cost[asked])]
-        if not usable.size:
+        """Return the members as one model, all or those with the numbers asked for."""
+        asked = self.numbers if asked is None else asked
+        found = [member for member in found if member.number in asked]
+        if not found:
             raise InputError(
                 "no start led to a finite cost: check the record for outliers, or use "
                 "fewer states or neurons"
             )
-        chosen: State = jax.tree.map(
-            lambda leaf: np.asarray(leaf)[usable], self.descent.state
+        _, params, noise, covariances, prior_stds, costs, kept = zip(
+            *found, strict=True
         )
-        kept, posteriors, params = [], [], []
-        for k in range(len(usable)):
-            state: State = jax.tree.map(lambda leaf, k=k: leaf[k], chosen)
-            state = threshold(state, VANISHED, 0.0)
-            kept.append(self._weights(state.prior))
-            J = jax.tree.map(
-                lambda leaf, k=k: leaf[usable[k]], self.descent.at.derivative
-            )
-            found = laplace(
-                Linearised(jnp.zeros(0), J, jnp.zeros(())),
-                jax.tree.map(jnp.asarray, state.prior),
-            )
-            posteriors.append(found)
-            params.append(state.params)
         return Ensemble(
             channels,
             scaling,
             self.model,
             tuple(np.stack(w) for w in zip(*params, strict=True)),
-            chosen.noise,
-            np.stack([np.asarray(p.covariance) for p in posteriors]),
-            np.stack([p.prior_std for p in posteriors]),
-            -0.5 * cost[usable],
+            Noise(*(np.stack(c) for c in zip(*noise, strict=True))),
+            np.stack(covariances),
+            np.stack(prior_stds),
+            -0.5 * np.array(costs),
             self.settings.start_samples,
-            len(asked) - len(usable),
+            len(asked) - len(found),
             BandFactors.none(self.model.outputs),
             float(np.mean(kept)),
             self.total,
@@ -361,6 +471,17 @@ class _Fit:
 
 
 # -- pieces --------------------------------------------------------------------------
+
+
+def _bare(descent: members.Descent) -> members.Descent:
+    """Return the members without the evaluation: it is large, and soon done again."""
+    nothing: Any = None
+    return descent._replace(at=nothing)
+
+
+def _lowest(cost: NDArray[np.float64]) -> int:
+    """Return which cost is the lowest; one that is not a number never is."""
+    return int(np.argmin(np.nan_to_num(cost, nan=np.inf)))
 
 
 def _structure(

@@ -14,7 +14,10 @@ from sparsid.evidence import log_evidence
 
 @dataclass(frozen=True)
 class Progress:
-    """A look at a running fit; noise is the variance per scaled output."""
+    """A look at a running fit; noise is the variance per scaled output.
+
+    ``start`` is one of so many starts, or a group of members that runs apart.
+    """
 
     phase: str
     cycle: int

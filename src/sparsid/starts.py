@@ -1,20 +1,19 @@
-"""Many random starts of one identification, spread over the cores."""
+"""Many random starts of one identification, spread over cores or computers."""
 
 from __future__ import annotations
 
 import logging
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import jax
 
+from sparsid.crews import hire
 from sparsid.history import Progress, Report
 from sparsid.identification import Found, identify
 from sparsid.models.network import Network
 from sparsid.objectives import Regression
-from sparsid.processes import Worker, cores
 from sparsid.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -28,82 +27,58 @@ def identify_many(
     seed: int,
     starts: int,
     workers: int | None = None,
+    scheduler: str | None = None,
     report: Report | None = None,
 ) -> list[Found]:
     """Return the results of all starts, in the order of their seeds.
 
-    One start runs here. Several run in worker processes of one core each, however many
-    there are of these: start ``k`` depends on ``(seed, k)`` alone, not on how many run
-    at once. When the caller stops, starts that have not begun are left out; one whose
-    process died is lost, with a warning.
+    One start runs here. Several run in worker processes of one core each, of this
+    computer or of a Dask cluster, however many there are of these: start ``k`` depends
+    on ``(seed, k)`` alone, not on where it runs or how many run at once. When the
+    caller stops, starts that have not begun are left out; one whose process died again
+    and again is lost, with a warning.
+
+    Parameters
+    ----------
+    workers
+        Starts at once; None: one for every core.
+    scheduler
+        Address of a Dask scheduler; a single start goes there too.
     """
-    if starts == 1:
-        return [identify_start(network, data, settings, seed, 0, report=report)]
-    many = _Many((network, data, settings, seed), starts, report)
-    return many.run(min(starts, workers or cores()))
+    args = (network, data, settings, seed)
+    if starts == 1 and scheduler is None:
+        return [identify_start(*args, 0, report=report)]
+    stopped = False
 
+    def tasks() -> Iterator[tuple[Any, ...]]:
+        for start in range(starts):
+            # The first is run even then: there has to be a result.
+            if stopped and start:
+                return
+            yield (*args, start)
 
-class _Many:
-    """Several starts, taken one after the other by the worker that is free."""
+    def told(start: int, progress: Progress) -> bool:
+        nonlocal stopped
+        progress = replace(progress, starts=starts)
+        if report is not None and report(progress):
+            stopped = True
+        return stopped
 
-    def __init__(
-        self, args: tuple[Any, ...], starts: int, report: Report | None
-    ) -> None:
-        self.args, self.starts, self.report = args, starts, report
-        self.left = iter(range(starts))
-        self.found: dict[int, Found] = {}
-        self.crew: list[Worker] = []
-        self.deaths: list[ChildProcessError] = []
-        self.stopped, self.lock = threading.Event(), threading.Lock()
-
-    def run(self, workers: int) -> list[Found]:
-        """Return what all starts found, with so many workers at once."""
-        with ThreadPoolExecutor(workers) as pool:
-            lanes = [pool.submit(self._lane) for _ in range(workers)]
-            try:
-                for lane in lanes:
-                    lane.result()
-            except BaseException:  # an interrupt too: end the others, then pass it on
-                self.stopped.set()
-                for worker in self.crew:
-                    worker.process.kill()
-                raise
-        if self.deaths:
-            if not self.found:
-                raise self.deaths[0]
-            lost = self.starts - len(self.found)
-            why = self.deaths[0]
-            log.warning("%d of %d starts were lost: %s", lost, self.starts, why)
-        return [self.found[start] for start in sorted(self.found)]
-
-    def _lane(self) -> None:
-        """Have one worker do start after start."""
-        try:
-            with Worker() as worker:
-                self.crew.append(worker)
-                while (start := self._next()) is not None:
-                    args = (*self.args, start)
-                    found = worker.call(identify_start, *args, report=self._told)
-                    self.found[start] = found
-        except ChildProcessError as error:
-            # The others go on, and do what it has left.
-            self.deaths.append(error)
-        except BaseException:
-            self.stopped.set()
-            raise
-
-    def _next(self) -> int | None:
-        with self.lock:
-            start = next(self.left, None)
-        # The first is run even then: there has to be a result.
-        return None if self.stopped.is_set() and start else start
-
-    def _told(self, progress: Progress) -> bool:
-        with self.lock:
-            progress = replace(progress, starts=self.starts)
-            if self.report is not None and self.report(progress):
-                self.stopped.set()
-        return self.stopped.is_set()
+    found: dict[int, Found] = {}
+    deaths: list[ChildProcessError] = []
+    with hire(scheduler, workers) as crew:
+        for start, answer in crew.run(identify_start, tasks(), report=told):
+            if isinstance(answer, ChildProcessError):
+                deaths.append(answer)
+            else:
+                found[start] = answer
+    if deaths:
+        if not found:
+            raise deaths[0]
+        log.warning(
+            "%d of %d starts were lost: %s", starts - len(found), starts, deaths[0]
+        )
+    return [found[start] for start in sorted(found)]
 
 
 def identify_start(

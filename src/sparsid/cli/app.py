@@ -121,6 +121,7 @@ def identify(
     tolerance: o.Tolerance = None,
     starts: o.Starts = 1,
     workers: o.Workers = None,
+    scheduler: o.Scheduler = None,
     memory_limit: o.MemoryLimit = 4.0,
     budget: o.Budget = None,
     recalibrate: o.Recalibrate = False,
@@ -153,6 +154,7 @@ def identify(
         settings,
         recalibrate,
         report,
+        scheduler,
     )
     raise typer.Exit(run(request))
 

@@ -72,6 +72,7 @@ class Request:
     settings: dict[str, Any]
     recalibrate: bool
     report: bool
+    scheduler: str | None
 
 
 def identify(request: Request) -> int:
@@ -128,13 +129,14 @@ def _fit(
     began = time.perf_counter()
     model: Model
     with FitProgress(console, interrupt) as progress:
+        where: dict[str, Any] = {"progress": progress, "scheduler": request.scheduler}
         if request.model == "auto":
             settings = request.settings
-            model = automatic.identify(data.estimation, progress=progress, **settings)
+            model = automatic.identify(data.estimation, **where, **settings)
         else:
             kind = NARX if request.model == "narx" else StateSpace
             model = kind(**request.settings)
-            model.fit(data.estimation, progress=progress)
+            model.fit(data.estimation, **where)
             if request.recalibrate and not interrupt.asked:
                 recalibrate(model, data.estimation, progress=progress)
     seconds = time.perf_counter() - began

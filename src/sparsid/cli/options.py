@@ -143,6 +143,14 @@ Starts = Annotated[
 Workers = Annotated[
     int | None, _option(FIT, "Starts at once. By default one for every core.")
 ]
+Scheduler = Annotated[
+    str | None,
+    _option(
+        FIT,
+        "Address of a Dask scheduler, as in tcp://host:8786: its workers do the "
+        "starts, members and held-out blocks.",
+    ),
+]
 MemoryLimit = Annotated[float, _option(FIT, "Gigabytes that the curvature may take.")]
 Budget = Annotated[
     str | None,

@@ -62,6 +62,7 @@ class TimeLeft:
     def __init__(self) -> None:
         self._gaps: deque[float] = deque(maxlen=RECENT_GAPS)
         self._last: float | None = None
+        self._cycle: dict[int, int] = {}
         self._left: dict[int, float] = {}
         self._phase: dict[int, tuple[str, int]] = {}
         self._recent: list[int] = []
@@ -74,10 +75,12 @@ class TimeLeft:
         now
             Time of the report in seconds.
         """
-        if self._last is not None:
-            self._gaps.append(now - self._last)
-        self._last = now
         start = progress.start
+        if self._last is not None:
+            # Of calls far away not every cycle is reported.
+            cycles = progress.cycle - self._cycle.get(start, 0)
+            self._gaps.append((now - self._last) / max(cycles, 1))
+        self._last, self._cycle[start] = now, progress.cycle
         phase, began = self._phase.get(start, ("", 0))
         if phase != progress.phase:
             phase, began = progress.phase, progress.cycle - 1

@@ -18,7 +18,6 @@ import typer
 
 from sparsid.cli.terminal import STOPPED, notes, results_console, side_console
 from sparsid.errors import InputError
-from sparsid.processes import cores
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,8 +92,17 @@ Repeats = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option(
-        help="Processes, one core each. By default all cores.",
+        help="Trials at once, one core each. By default all cores, here or of the "
+        "cluster.",
         min=1,
+        show_default=False,
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of a Dask scheduler, as in tcp://host:8786: its workers do the "
+        "trials. By default processes of this computer do.",
         show_default=False,
     ),
 ]
@@ -122,7 +130,8 @@ class Request:
     """What the user asked for of any study; see the options of the commands."""
 
     repeats: int
-    workers: int
+    workers: int | None
+    scheduler: str | None
     quick: bool
     dataset: str | None
     out: Path
@@ -136,6 +145,7 @@ def prediction(
     ratios: Ratios = None,
     methods: Methods = None,
     workers: Workers = None,
+    scheduler: Scheduler = None,
     quick: Quick = False,
     dataset: Dataset = None,
     out: Out = Path("sparsid-reproduce"),
@@ -162,7 +172,7 @@ def prediction(
         fits = study.fit_specs(shared, names, shares, count, chosen)
         run("fitting", fits)
 
-    request = Request(count, workers or cores(), quick, dataset, out, report, quiet)
+    request = Request(count, workers, scheduler, quick, dataset, out, report, quiet)
     raise typer.Exit(reproduce(study, request, work))
 
 
@@ -171,6 +181,7 @@ def simulation(
     repeats: Repeats = None,
     methods: Variants = None,
     workers: Workers = None,
+    scheduler: Scheduler = None,
     quick: Quick = False,
     dataset: Dataset = None,
     out: Out = Path("sparsid-reproduce"),
@@ -187,7 +198,7 @@ def simulation(
     def work(store: Store, run: Run) -> None:
         run("fitting", study.specs(store.study.settings, names, count))
 
-    request = Request(count, workers or cores(), quick, dataset, out, report, quiet)
+    request = Request(count, workers, scheduler, quick, dataset, out, report, quiet)
     raise typer.Exit(reproduce(study, request, work))
 
 
@@ -244,18 +255,22 @@ def _dataset(request: Request) -> str:
 
 def _run(store: Store, request: Request, work: Work, console: Console) -> bool:
     """Run the study; return whether it came to its end."""
-    from sparsid.studies.runner import Crew, run_trials
+    from sparsid.studies.runner import hire_for_trials, run_trials
 
     dataset, path = store.study.settings["dataset"], store.path
-    cores = "1 core" if request.workers == 1 else f"{request.workers} cores"
-    console.print(
-        f"Study {store.study.key} on {dataset}, {request.repeats} repeats, {cores}; "
-        f"trials are kept in {path}",
-        markup=False,
-        soft_wrap=True,
-    )
     try:
-        with StudyProgress(console) as progress, Crew(request.workers) as crew:
+        with (
+            hire_for_trials(store, request.workers, request.scheduler) as crew,
+            StudyProgress(console) as progress,
+        ):
+            cores = "1 core" if crew.size == 1 else f"{crew.size} cores"
+            place = f" at {request.scheduler}" if request.scheduler else ""
+            console.print(
+                f"Study {store.study.key} on {dataset}, {request.repeats} repeats, "
+                f"{cores}{place}; trials are kept in {path}",
+                markup=False,
+                soft_wrap=True,
+            )
 
             def run(part: str, specs: list[Any], later: Any = None) -> None:
                 progress.begin(part)

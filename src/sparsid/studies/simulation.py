@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from sparsid.engine import code_fingerprint
 from sparsid.errors import InputError
 from sparsid.studies import published
 from sparsid.studies.comparators import available
 from sparsid.studies.prediction import chosen_inside
-from sparsid.studies.store import Spec, code_fingerprint
+from sparsid.studies.store import Spec
 from sparsid.studies.trials import PROTOCOLS
 
 NAME = "simulation"

@@ -8,7 +8,6 @@ may write into the same file.
 
 from __future__ import annotations
 
-import ast
 import csv
 import hashlib
 import json
@@ -18,11 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import sparsid
+from sparsid.engine import engine_fingerprint
 from sparsid.errors import FileFormatError, InputError
 
 Spec = dict[str, Any]
@@ -34,64 +33,12 @@ APPLICATION = 0x73706964
 SCHEMA = 1
 # Seconds to wait while another run writes.
 PATIENCE = 60.0
-# Code that does not change a number: it may change without making another study.
-_OUTSIDE = (
-    "__init__.py",
-    "baselines.py",
-    "cli",
-    "plots.py",
-    "reading.py",
-    "sampling.py",
-    "splitting.py",
-    "storage.py",
-    "studies",
-    "summary.py",
-    "text_tables.py",
-)
-# Libraries whose versions count as part of the engine.
-_LIBRARIES = ("jax", "jaxlib", "numpy", "scipy")
-
 _TABLES = (
     "CREATE TABLE studies (study TEXT PRIMARY KEY, name TEXT, settings TEXT, "
     "engine TEXT, version TEXT, command TEXT)",
     "CREATE TABLE trials (study TEXT, key TEXT, spec TEXT, result TEXT, final INTEGER, "
     "seconds REAL, finished TEXT, PRIMARY KEY (study, key))",
 )
-
-
-def engine_fingerprint() -> str:
-    """Return a short hash of the code and the libraries that determine results.
-
-    Comments, docstrings and layout do not count.
-    """
-    root = Path(sparsid.__file__).parent
-    paths = [
-        path
-        for path in sorted(root.rglob("*.py"))
-        if path.relative_to(root).parts[0] not in _OUTSIDE
-    ]
-    digest = hashlib.sha256(code_fingerprint([*paths, root / "studies" / "trials.py"]))
-    for name in _LIBRARIES:
-        digest.update(f"{name} {version(name)}".encode())
-    return digest.hexdigest()[:12]
-
-
-def code_fingerprint(paths: Iterable[Path]) -> bytes:
-    """Return a hash of what the Python files do."""
-    digest = hashlib.sha256()
-    for path in paths:
-        tree = ast.parse(path.read_bytes())
-        for node in ast.walk(tree):
-            body = getattr(node, "body", None)
-            if isinstance(body, list):
-                node.body = [s for s in body if not _is_text(s)]  # type: ignore[attr-defined]
-        digest.update(path.name.encode())
-        digest.update(ast.dump(tree).encode())
-    return digest.digest()
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def canonical(values: Mapping[str, Any]) -> str:

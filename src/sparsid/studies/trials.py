@@ -27,13 +27,6 @@ def run(spec: Spec) -> Result:
     return {key: _plain(value) for key, value in _KINDS[spec["kind"]](spec).items()}
 
 
-def load_libraries() -> None:
-    """Import what trials need, so that no code is read later."""
-    from sparsid.studies import comparators  # noqa: F401
-
-    sparsid.NARX  # noqa: B018
-
-
 def estimator(spec: Spec) -> Model:
     """Return the unfitted model of a spec."""
     if spec["method"] == "state-space":
