@@ -98,7 +98,9 @@ def fit_records(
         else:
             stretches = usable_stretches(records, lags)
             refined = [
-                _refined(f, lags, stretches, scaling, window, settings, k, report)
+                _refined(
+                    f, network, lags, stretches, scaling, window, settings, k, report
+                )
                 for k, f in enumerate(found)
             ]
             found = [r.found for r in refined]
@@ -194,6 +196,7 @@ def choose_start(found: list[Found], settings: Settings) -> int:
 
 def _refined(
     found: Found,
+    network: Network,
     lags: Lags,
     stretches: list[Record],
     scaling: Scaling,
@@ -209,7 +212,7 @@ def _refined(
 
     recursion = Recursion.of([lags.table[k] for k in found.columns], lags.n_outputs)
     windows = windows_of(stretches, scaling, lags.max_lag, recursion, window)
-    return refine(found, recursion, windows, settings, told)
+    return refine(found, recursion, windows, settings, network.weights, told)
 
 
 def _error(

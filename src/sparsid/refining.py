@@ -98,6 +98,7 @@ def refine(
     recursion: Recursion,
     windows: Windows,
     settings: Settings,
+    total: int,
     report: Report | None = None,
 ) -> Refined:
     """Return the network of a one-step fit, fitted to its free run.
@@ -106,10 +107,12 @@ def refine(
     ----------
     recursion
         Where the regressors that are left come from.
+    total
+        Weights before any pruning, biases not counted.
     report
         Called after every cycle; if it returns True the fit ends there.
     """
-    return _Refinement(found, recursion, windows, settings, report).run()
+    return _Refinement(found, recursion, windows, settings, total, report).run()
 
 
 class _Refinement:
@@ -121,10 +124,11 @@ class _Refinement:
         recursion: Recursion,
         windows: Windows,
         settings: Settings,
+        total: int,
         report: Report | None,
     ) -> None:
         self.before, self.windows = found, windows
-        self.settings, self.report = settings, report
+        self.settings, self.total, self.report = settings, total, report
         self.began = time.perf_counter()
         self.model = Feedback(found.network, recursion, len(windows.starts))
         _check_size(self.model, windows, settings.memory_limit)
@@ -136,8 +140,6 @@ class _Refinement:
         self.ways = members.DIRECTIONS
         self.figures: dict[str, list[float]] = {}
         self.structures = int(found.history["structure"][-1])
-        kept = max(found.weights_kept, 1)
-        self.total = kept / max(float(found.history["kept"][-1]), 1e-300)
         self.start = self._start()
         self._pull(0.0, self.start)
         for _ in range(NOISE_LOOKS if np.isfinite(self._cost()) else 0):
@@ -222,7 +224,7 @@ class _Refinement:
                 return Outcome.DIVERGED
             if not len(costs) % LEAP_EVERY:
                 self._look_far()
-            self._cycle("free run")
+            self._cycle("fit run")
             costs.append(self._cost())
             if len(costs) > WINDOW:
                 fall = costs[-1 - WINDOW] - costs[-1]
@@ -291,7 +293,7 @@ class _Refinement:
         if not better:
             self.descent = before
             self.structures -= 1
-        self._record("prune")
+        self._record("prune run")
         return better
 
     def _adopt(self, head: State, starts: NDArray[np.float64]) -> None:
@@ -306,7 +308,10 @@ class _Refinement:
         state = State(
             (*head.params, starts), (*head.prior, self.model.start_prior), head.noise
         )
-        member: State = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], state)
+        # Of one type throughout: programs are compiled for types as well.
+        member: State = jax.tree.map(
+            lambda leaf: jnp.asarray(np.asarray(leaf, float))[None], state
+        )
         return member
 
     def _begun(self, state: State) -> members.Descent:
