@@ -24,7 +24,7 @@ from sparsid.settings import make_lags, make_network, make_settings
 from sparsid.starts import identify_many
 from sparsid.windows import windows_of
 
-SMALL = {"lags": 1, "hidden": (2,), "linear_path": True, "max_cycles": 60}
+SMALL = {"lags": 1, "hidden": (2,), "linear_path": True, "max_cycles": 120}
 NOISE = 0.1
 
 
@@ -122,9 +122,7 @@ def test_sensitivities_against_autodiff_of_a_plain_loop() -> None:
 @pytest.mark.usefixtures("x64")
 def test_many_runs_are_the_free_run_with_less_work() -> None:
     model, params, data = runs(8, 0.0)
-    noise = refining.Noise(
-        *(jnp.array([a, b]) for a, b in ((-2, -3), (-3, -4), (1, 2)))
-    )
+    noise = refining.Noise(*(jnp.array(v, float) for v in ((-2, -3), (-3, -4), (1, 2))))
     one, many = jax.jit(
         lambda params: tuple(
             objective.linearise(params, noise, data)
@@ -133,7 +131,7 @@ def test_many_runs_are_the_free_run_with_less_work() -> None:
     )(params)
     np.testing.assert_allclose(many.derivative.J, one.derivative.J, atol=1e-12)
     np.testing.assert_allclose(many.residual, one.residual, atol=1e-12)
-    assert float(many.volume) == float(one.volume)
+    np.testing.assert_allclose(many.volume, one.volume, rtol=1e-12)
 
 
 @pytest.mark.usefixtures("x64")
@@ -331,7 +329,7 @@ def test_the_command_knows_the_objective(tmp_path) -> None:
     write_csv(tmp_path / "data.csv", columns, {})
     command = ["identify", str(tmp_path / "data.csv"), "--input", "drive", "--dt", "1"]
     command += ["--output", "angle", "--lags", "1", "--hidden", "2", "--linear-path"]
-    command += ["--objective", "simulation", "--max-cycles", "60", "--test-fraction"]
+    command += ["--objective", "simulation", "--max-cycles", "120", "--test-fraction"]
     command += ["0", "--out", str(tmp_path / "out"), "--json"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
@@ -364,6 +362,7 @@ def test_bad_settings_are_refused(settings, message) -> None:
         NARX(**{**SMALL, **settings}).fit(output_error())
 
 
+@pytest.mark.usefixtures("x64")
 def test_runs_that_do_not_fit_in_memory_are_refused() -> None:
     model, _, _ = runs(8, 0.0)
     record = Record(np.arange(23.0) % 5, np.random.default_rng(0).normal(size=(23, 2)))
