@@ -20,6 +20,8 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/layer_hessian.py --out docs/results/layer_hessian.json
 	$(BIN)/python benchmarks/starts.py --out docs/results/starts.json
 	$(BIN)/python benchmarks/choices.py --seeds 2 --out docs/results/choices.json
+	$(BIN)/python benchmarks/narx_objectives.py tanks --out docs/results/narx_objectives.json
+	$(BIN)/python benchmarks/narx_objectives.py systems --seeds 1 --out docs/results/narx_predictors.json
 	$(BIN)/python benchmarks/free_run.py tanks --out docs/results/free_run_tanks.json
 	$(BIN)/python benchmarks/free_run.py simulated-tanks --out docs/results/free_run_simulated_tanks.json
 	$(BIN)/python benchmarks/free_run.py systems --auto --out docs/results/free_run_systems.json

@@ -173,8 +173,9 @@ class NARX(Estimator[Fitted]):
     """Nonlinear model ``y(t) = f(u(t), ..., y(t-1), ...)``, pruned by the evidence.
 
     The network sees ``u(t - delay), ..., u(t - delay - input_lags)`` and ``y(t-1), ...,
-    y(t - output_lags)`` of every channel. Its weights are fitted to the one-step error
-    under a Gaussian prior whose variances are learnt by maximising the evidence.
+    y(t - output_lags)`` of every channel. Its weights are fitted to the one-step error,
+    or then to the error of a free run, under a Gaussian prior whose variances are
+    learnt by maximising the evidence.
 
     Parameters
     ----------
@@ -220,13 +221,19 @@ class NARX(Estimator[Fitted]):
     max_cycles, tolerance
         End of the fit: so many cycles, or a cost (-2 log evidence, or -2 log
         likelihood with the penalty) that falls by less per cycle; None: 1 for sparse
-        Bayes, 0.05 for the other methods.
+        Bayes, 0.05 for the other methods. A fit to the free run counts its own cycles.
     starts
         Random starts; the one with the best evidence is kept.
     workers
         Starts at once; None uses every core.
     memory_limit
         Gigabytes that the curvature may take.
+    objective
+        ``"one-step"``; ``"simulation"``: the network that is left is then fitted to its
+        own free run over each record, with AR(1) plus white noise at the output;
+        ``"windows"``: to runs over parts of it that each have fitted start outputs.
+    window
+        Most samples of a window; None: ten times the largest lag.
     seed
         Makes results repeatable.
     """
@@ -256,6 +263,8 @@ class NARX(Estimator[Fitted]):
         starts: int = 1,
         workers: int | None = None,
         memory_limit: float = 4.0,
+        objective: str = "one-step",
+        window: int | None = None,
         seed: int = 0,
     ) -> None:
         self.lags = lags
@@ -280,6 +289,8 @@ class NARX(Estimator[Fitted]):
         self.starts = starts
         self.workers = workers
         self.memory_limit = memory_limit
+        self.objective = objective
+        self.window = window
         self.seed = seed
 
     def _fit(

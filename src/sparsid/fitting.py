@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,16 +15,19 @@ from numpy.typing import NDArray
 from sparsid.descent import SMALLEST_NOISE
 from sparsid.errors import InputError
 from sparsid.fitted import Fitted
-from sparsid.forecasts import BandFactors, Channels
-from sparsid.history import Report
+from sparsid.forecasts import BandFactors, Channels, Forecast
+from sparsid.history import Progress, Report
 from sparsid.identification import Found
-from sparsid.models.narx import Lags, regression_rows
+from sparsid.models.narx import Lags, Recursion, regression_rows
 from sparsid.models.network import Network
+from sparsid.noise import Noise
 from sparsid.objectives import OneStep, Regression
 from sparsid.posterior import Posterior, laplace
 from sparsid.priors import Prior
 from sparsid.records import Record, check_compatible, value_range
+from sparsid.refining import Refined, refine
 from sparsid.rules import Flat, SparseBayes
+from sparsid.run_fitted import RunFitted
 from sparsid.scaling import Scaling
 from sparsid.settings import (
     LARGEST_COUNT,
@@ -29,10 +35,13 @@ from sparsid.settings import (
     make_lags,
     make_network,
     make_settings,
+    make_window,
     number,
     whole,
 )
 from sparsid.starts import identify_many
+from sparsid.stretches import stretches_of
+from sparsid.windows import windows_of
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +57,7 @@ def fit_records(
     report: Report | None = None,
     scheduler: str | None = None,
 ) -> Fitted:
-    """Return the model fitted to the one-step error over all records.
+    """Return the model fitted to the one-step error, or then to the free run.
 
     Parameters
     ----------
@@ -59,6 +68,7 @@ def fit_records(
     """
     check_compatible(records)
     lags = make_lags(params, records[0].n_inputs, records[0].n_outputs)
+    objective, window = make_window(params, lags)
     network = make_network(params, lags)
     segments, notes = usable_segments(records, lags)
     scaling = Scaling.of(segments)
@@ -81,14 +91,37 @@ def fit_records(
             scheduler=scheduler,
             report=report,
         )
-        best = choose_start(found, settings)
-        fitted = _finish(found[best], network, lags, rows, settings, segments, scaling)
-    residual = rows.y - fitted.network.apply(
-        fitted.params, rows.z[:, found[best].columns]
-    )
-    one_step = np.sqrt((residual**2).mean(0))
+        fitted: Fitted
+        if objective == "one-step":
+            best = choose_start(found, settings)
+            fitted = _finish(
+                found[best], network, lags, rows, settings, segments, scaling
+            )
+            residual = rows.y - fitted.network.apply(
+                fitted.params, rows.z[:, found[best].columns]
+            )
+            one_step = scaling.unscale_y_std(np.sqrt((residual**2).mean(0)))
+        else:
+            stretches = usable_stretches(records, lags)
+            refined = [
+                _refined(
+                    f, network, lags, stretches, scaling, window, settings, k, report
+                )
+                for k, f in enumerate(found)
+            ]
+            found = [r.found for r in refined]
+            best = choose_start(found, settings)
+            fitted = _finish_run(
+                refined[best], network, lags, window, segments, scaling
+            )
+            one_step = _error(segments, fitted.predict)
+            fitted.details.update(
+                objective=objective,
+                window=window,
+                free_run_rmse=_error(segments, partial(fitted.simulate, samples=0)),
+            )
     fitted.details.update(
-        one_step_rmse=[float(e) for e in scaling.unscale_y_std(one_step)],
+        one_step_rmse=[float(e) for e in one_step],
         samples=sum(len(r) for r in records),
         rows=len(rows.y),
         records=len(records),
@@ -139,6 +172,15 @@ def usable_segments(
     return segments, notes
 
 
+def usable_stretches(records: list[Record], lags: Lags) -> list[Record]:
+    """Return what a free run can go through: a gap in the outputs does not end it."""
+    return [
+        stretch
+        for stretch in stretches_of(records)
+        if len(stretch) > max(lags.max_lag, 1) and not np.isnan(stretch.y).all()
+    ]
+
+
 def regression(segments: list[Record], scaling: Scaling, lags: Lags) -> Regression:
     """Return the scaled regression rows of all segments; none crosses a border."""
     z, y = [], []
@@ -157,6 +199,40 @@ def choose_start(found: list[Found], settings: Settings) -> int:
     by_evidence = isinstance(settings.rule, SparseBayes)
     scores = [f.log_evidence if by_evidence else -f.cost for f in found]
     return int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
+
+
+def _refined(
+    found: Found,
+    network: Network,
+    lags: Lags,
+    stretches: list[Record],
+    scaling: Scaling,
+    window: int | None,
+    settings: Settings,
+    start: int,
+    report: Report | None,
+) -> Refined:
+    """Return a start, fitted to its free run."""
+
+    def told(progress: Progress) -> bool | None:
+        return None if report is None else report(replace(progress, start=start))
+
+    recursion = Recursion.of([lags.table[k] for k in found.columns], lags.n_outputs)
+    windows = windows_of(stretches, scaling, lags.max_lag, recursion, window)
+    return refine(found, recursion, windows, settings, network.weights, told)
+
+
+def _error(
+    segments: list[Record], forecast: Callable[[Record], Forecast]
+) -> list[float]:
+    """Return the error over all segments, infinite if one diverged."""
+    squares = []
+    for segment in segments:
+        made = forecast(segment)
+        error = (made.mean - segment.y)[made.start :] ** 2
+        squares.append(np.nan_to_num(error, nan=np.inf))
+    errors: list[float] = np.sqrt(np.concatenate(squares).mean(0)).tolist()
+    return errors
 
 
 def _fixed_noise(noise_std: Any, scaling: Scaling) -> NDArray[np.float64] | None:
@@ -218,6 +294,41 @@ def _finish(
         outcome=found.outcome,
         history=found.history,
         details={},
+    )
+
+
+def _finish_run(
+    refined: Refined,
+    network: Network,
+    lags: Lags,
+    window: int | None,
+    segments: list[Record],
+    scaling: Scaling,
+) -> RunFitted:
+    found = refined.found
+    parts = Noise(*(np.asarray(part) for part in found.state.noise))
+    return RunFitted(
+        channels=Channels.of(segments),
+        scaling=scaling,
+        lags=lags,
+        regressors=tuple(lags.table[k] for k in found.columns),
+        network=found.network,
+        params=tuple(np.asarray(w) for w in found.state.params),
+        noise=np.asarray(parts.white + parts.coloured),
+        posterior=refined.posterior,
+        start_outputs=segments[0].y[0],
+        start_widths=network.widths,
+        band_factors=BandFactors.none(lags.n_outputs),
+        weights_kept=found.weights_kept,
+        weights_total=network.weights,
+        log_evidence=found.log_evidence,
+        outcome=found.outcome,
+        history=found.history,
+        details={},
+        window=window,
+        parts=parts,
+        starts=refined.starts,
+        start_std=refined.start_std,
     )
 
 

@@ -37,6 +37,8 @@ DIRECTIONS = (
     *((0, s, s) for s in (1, -1)),
     *((s, -s, -s) for s in (1, -1)),
 )
+# The same number of directions that leave the coloured part alone.
+WHITE_ALONE = tuple((white, 0, 0) for white, *_ in DIRECTIONS)
 SMALLEST_STRIDE, LARGEST_STRIDE = 0.1, 2.0
 # What members have of their own in the data: which samples they may learn from.
 OWN_DATA = Runs(u=None, y=None, measured=0)
@@ -96,9 +98,14 @@ def update(problem: Problem, rule: SparseBayes, d: Descent, data: Runs) -> Desce
     return moved
 
 
-def update_noise(problem: Problem, d: Descent, data: Runs) -> Descent:
+def update_noise(
+    problem: Problem,
+    d: Descent,
+    data: Runs,
+    directions: tuple[tuple[int, ...], ...] = DIRECTIONS,
+) -> Descent:
     """Look around each member's noise, one stride in every direction."""
-    ways = jnp.array(DIRECTIONS, float)
+    ways = jnp.array(directions, float)
     state, stride = _other_noise(problem, d, data, ways)
     moved: Descent = _adopt(d, state, _evaluate(problem, state, data, d.volume))
     return moved._replace(stride=stride)

@@ -79,7 +79,7 @@ def sweep(network: Network, state: State) -> State:
             )
         state = state._replace(params=tuple(params))
         for b, block in enumerate(network.blocks):
-            state = _mask(state, b, masks[block.rows], masks[block.columns])
+            state = cut(state, b, masks[block.rows], masks[block.columns])
         if all(np.array_equal(m, masks[a]) for a, m in alive(network, state).items()):
             return state
 
@@ -96,7 +96,7 @@ def threshold(state: State, kappa_upsilon: float, kappa_w: float) -> State:
         keep = keep[:-1] if p.bias else keep
         if p.elements is not None:
             state = drop_weights(state, b, keep)
-        state = _mask(state, b, keep.any(1), keep.any(0))
+        state = cut(state, b, keep.any(1), keep.any(0))
     return state
 
 
@@ -112,7 +112,7 @@ def drop_weights(state: State, b: int, keep: Mask) -> State:
     return state._replace(params=tuple(params), prior=tuple(prior))
 
 
-def _mask(state: State, b: int, rows: Mask, columns: Mask) -> State:
+def cut(state: State, b: int, rows: Mask, columns: Mask) -> State:
     """Set weight and variance of a block's rows and columns marked False to zero."""
     if state.prior[b].bias:
         rows = np.append(rows, True)
@@ -154,7 +154,7 @@ def fold(network: Network, state: State, data: Regression, b: int, keep: Mask) -
     params[bias_block] = _with_bias_added(params[bias_block], moved[-1])
     prior[b] = prior[b].with_rows_scaled(growth)
     state = state._replace(params=tuple(params), prior=tuple(prior))
-    return _mask(state, b, keep, np.ones(weights.shape[1], bool))
+    return cut(state, b, keep, np.ones(weights.shape[1], bool))
 
 
 def fold_redundant(

@@ -122,8 +122,7 @@ class FreeRun:
         residual = jnp.where(data.measured > 0, data.y - y, 0.0)
         return jnp.concatenate([residual[..., None], J], axis=-1)
 
-    @staticmethod
-    def whitened(signals: Array, noise: Noise, data: Runs) -> Linearised:
+    def whitened(self, signals: Array, noise: Noise, data: Runs) -> Linearised:
         """Return the linearised run under a noise."""
         values, log_det = jax.vmap(lambda *run: whiten(noise, *run))(
             data.measured, signals
@@ -131,6 +130,42 @@ class FreeRun:
         values = values.reshape(-1, values.shape[-1])
         volume = log_det.sum() + data.measured.sum() * jnp.log(2 * jnp.pi)
         return Linearised(values[:, :1], Dense(values[:, 1:]), volume)
+
+
+@dataclass(frozen=True)
+class ManyRuns(FreeRun):
+    """The same for many runs, whose start states are the last block of the weights.
+
+    A run depends on its own start alone, so its sensitivities get columns for the
+    others only when all come together.
+
+    Parameters
+    ----------
+    start_size
+        Numbers in a start state.
+    """
+
+    start_size: int
+
+    def signals(self, params: Params, data: Runs) -> Array:
+        """Return residuals and sensitivities by the weights and a run's own start."""
+        weights, first = params[:-1], jnp.array(0)
+        y, J = jax.vmap(
+            lambda x, u: sensitivities(self.model, (*weights, x[None]), first, u)
+        )(params[-1], data.u)
+        residual = jnp.where(data.measured > 0, data.y - y, 0.0)
+        return jnp.concatenate([residual[..., None], J], axis=-1)
+
+    def whitened(self, signals: Array, noise: Noise, data: Runs) -> Linearised:
+        """Return the linearised runs under a noise, a column for every start."""
+        found, runs = super().whitened(signals, noise, data), len(data.u)
+        assert isinstance(found.derivative, Dense)
+        J = found.derivative.J
+        by_weights, by_start = J[:, : -self.start_size], J[:, -self.start_size :]
+        own = by_start.reshape(runs, -1, 1, self.start_size)
+        own = own * jnp.eye(runs)[:, None, :, None]
+        J = jnp.concatenate([by_weights, own.reshape(len(by_start), -1)], axis=1)
+        return found._replace(derivative=Dense(J))
 
 
 def states(model: Simulator, params: Params, x: Array, u: Array) -> Array:

@@ -19,6 +19,9 @@ from sparsid.priors import resolve_kinds
 from sparsid.rules import Constant, Flat, Norm, Rule, SparseBayes
 
 ALGORITHMS = ("guarded", "paper")
+OBJECTIVES = ("one-step", "simulation", "windows")
+# Length of a window if none is given, in largest lags.
+WINDOW_LAGS = 10
 METHODS = ("sparse-bayes", "none", "ridge", "lasso", "group-lasso")
 # Settings beyond these are slips of the keyboard, not models.
 LARGEST_LAG = 10_000
@@ -175,6 +178,40 @@ def make_settings(
         kappa_upsilon=kappa_upsilon,
         kappa_w=kappa_w,
     )
+
+
+def make_window(params: dict[str, Any], lags: Lags) -> tuple[str, int | None]:
+    """Return the objective, and the most samples of its runs if that is limited."""
+    objective = one_of("objective", params["objective"], OBJECTIVES)
+    window = params["window"]
+    if objective != "windows" and window is not None:
+        raise InputError(
+            f"window={window!r} is for objective='windows', not for {objective!r}: "
+            "leave it out"
+        )
+    if objective == "one-step":
+        return objective, None
+    needed = {
+        "method": "sparse-bayes",
+        "algorithm": "guarded",
+        "curvature": "gauss-newton",
+        "strength": None,
+        "noise_std": None,
+    }
+    for name, value in needed.items():
+        if params[name] != value:
+            what = f"needs {name}={value!r}" if value else "learns it from the records"
+            raise InputError(
+                f"{name}={params[name]!r} is for objective='one-step': "
+                f"objective={objective!r} {what}"
+            )
+    if objective == "simulation":
+        return objective, None
+    # Cut into equal parts a window may be half as long, and still has to run freely.
+    shortest = 2 * (lags.max_lag + 1)
+    if window is None:
+        return objective, max(WINDOW_LAGS * lags.max_lag, shortest)
+    return objective, whole("window", window, shortest, LARGEST_COUNT)
 
 
 def _tolerance(tolerance: float | None, method: str) -> float:

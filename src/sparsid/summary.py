@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsid.ensemble import Ensemble
 from sparsid.estimators import NARX, StateSpace
 from sparsid.fitted import Fitted
+from sparsid.run_fitted import RunFitted
 
 WIDTH = 80
 LABEL_WIDTH = 18
@@ -71,11 +72,20 @@ def _network(fitted: Fitted) -> dict[str, Any]:
         "activation": fitted.network.activation,
         "linear_path": fitted.network.linear_path,
         "effective_weights": _last(fitted, "effective_weights"),
+        **(_noise_parts(fitted) if isinstance(fitted, RunFitted) else {}),
+    }
+
+
+def _noise_parts(fitted: Ensemble | RunFitted) -> dict[str, Any]:
+    white, coloured, phi = fitted.noise_parts
+    return {
+        "white_std": white.tolist(),
+        "coloured_std": coloured.tolist(),
+        "coloured_phi": phi.tolist(),
     }
 
 
 def _ensemble(fitted: Ensemble) -> dict[str, Any]:
-    white, coloured, phi = fitted.noise_parts
     return {
         "states": fitted.model.states,
         "hidden": list(fitted.model.hidden),
@@ -84,9 +94,7 @@ def _ensemble(fitted: Ensemble) -> dict[str, Any]:
         "members": len(fitted),
         "dropped": fitted.dropped,
         "members_log_evidence": fitted.log_evidence.tolist(),
-        "white_std": white.tolist(),
-        "coloured_std": coloured.tolist(),
-        "coloured_phi": phi.tolist(),
+        **_noise_parts(fitted),
     }
 
 
@@ -170,7 +178,8 @@ def _state_lines(fitted: Ensemble) -> list[tuple[str, str]]:
     ]
 
 
-def _member_lines(fitted: Ensemble) -> list[tuple[str, str]]:
+def _run_lines(fitted: Ensemble | RunFitted) -> list[tuple[str, str]]:
+    """Return what is left over by a free run."""
     names, units = fitted.channels.output_names, fitted.channels.output_units
     white, coloured, phi = fitted.noise_parts
     slow = "correlation " + ", ".join(f"{p:.3f}" for p in phi)
@@ -182,6 +191,11 @@ def _member_lines(fitted: Ensemble) -> list[tuple[str, str]]:
     if errors is not None:
         text = f"{_values(errors, names, units)} (estimation)"
         lines.append(("free-run error", text))
+    return lines
+
+
+def _member_lines(fitted: Ensemble) -> list[tuple[str, str]]:
+    lines = _run_lines(fitted)
     evidence = fitted.log_evidence
     spread = f"{evidence.min():.1f} to {evidence.max():.1f}"
     dropped = f", {fitted.dropped} dropped" if fitted.dropped else ""
@@ -195,6 +209,8 @@ def _quality_lines(fitted: Fitted, model: Any) -> list[tuple[str, str]]:
     names, units = fitted.channels.output_names, fitted.channels.output_units
     noise = fitted.noise_std.tolist()
     lines = [("noise std", _values(noise, names, units))]
+    if isinstance(fitted, RunFitted):
+        lines = [("objective", _objective(fitted)), *_run_lines(fitted)]
     errors = fitted.details.get("one_step_rmse")
     if errors is not None:
         lines.append(
@@ -211,6 +227,13 @@ def _quality_lines(fitted: Fitted, model: Any) -> list[tuple[str, str]]:
     cycles = len(fitted.history.get("cost", ()))
     lines.append(("outcome", f"{fitted.outcome} after {_count(cycles, 'cycle')}"))
     return lines
+
+
+def _objective(fitted: RunFitted) -> str:
+    if fitted.window is None:
+        return "free run over each record"
+    windows = _count(len(fitted.starts), "window")
+    return f"free runs over {windows} of at most {fitted.window} samples"
 
 
 def _start_lines(fitted: Fitted) -> list[tuple[str, str]]:

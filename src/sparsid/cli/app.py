@@ -107,6 +107,8 @@ def identify(
     hidden: o.Hidden = "100,100",
     activation: o.Activation = "tanh",
     linear_path: o.LinearPath = False,
+    objective: o.Objective = "one-step",
+    window: o.Window = None,
     prior: o.Prior = "row+column",
     method: o.Method = "sparse-bayes",
     strength: o.Strength = None,

@@ -65,8 +65,8 @@ Kind = Annotated[
         MODEL,
         "auto: linear or state space of which size, chosen by held-out blocks of the "
         "records. state-space: latent states fitted to the free run, an ensemble. "
-        "narx: a network of lagged samples, fitted one step ahead. By default auto, or "
-        "the one that the other options are for.",
+        "narx: a network of lagged samples, fitted one step ahead or (--objective) to "
+        "the free run. By default auto, or the one that the other options are for.",
         "--model",
     ),
 ]
@@ -98,6 +98,18 @@ LinearPath = Annotated[
     bool, _option(MODEL, "Add a linear path past the network.", "--linear-path")
 ]
 
+Objective = Annotated[
+    str,
+    _option(
+        FIT,
+        "one-step; simulation: then fitted to the free run; windows: to free runs over "
+        "parts of the record (narx).",
+    ),
+]
+Window = Annotated[
+    int | None,
+    _option(FIT, "Most samples of a window. By default ten times the largest lag."),
+]
 Prior = Annotated[
     str,
     _option(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Cycles that the phases of the guarded algorithm usually take, in order; prune and
 # converge vary, so the time left is a rough one.
 USUAL_CYCLES = {"warm up": 20, "settle": 20, "prune": 5, "converge": 10}
+# The same for the stage that follows for a free run.
+USUAL_RUN_CYCLES = {"ease in": 35, "fit run": 35, "prune run": 5}
 # Gaps between reports that the pace is judged by, and the share of the longest that
 # do not count: they hold compilations.
 RECENT_GAPS, LONG_SHARE = 20, 0.2
@@ -106,14 +108,16 @@ class TimeLeft:
 def _cycles_left(progress: Progress, done: int) -> float:
     """Return the cycles that one start still needs, given those of its phase."""
     bound = max(progress.max_cycles - progress.cycle, 0)
-    if progress.phase not in USUAL_CYCLES:
+    tables = (USUAL_CYCLES, USUAL_RUN_CYCLES)
+    usual_cycles = next((table for table in tables if progress.phase in table), None)
+    if usual_cycles is None:
         return float(bound)
-    phases = list(USUAL_CYCLES)
+    phases = list(usual_cycles)
     later = phases[phases.index(progress.phase) + 1 :]
     # A phase that outlasts its usual length will likely go on for a quarter more.
-    usual = USUAL_CYCLES[progress.phase]
+    usual = usual_cycles[progress.phase]
     here = usual - done if done <= usual else done / 4.0
-    left = here + sum(USUAL_CYCLES[phase] for phase in later)
+    left = here + sum(usual_cycles[phase] for phase in later)
     return min(left, bound) if progress.phase == "converge" else left
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from sparsid.fitted import Fitted
 from sparsid.forecasts import Channels
 from sparsid.models.narx import Lags, Regressor
 from sparsid.models.network import Network
+from sparsid.noise import Noise
 from sparsid.outcomes import Outcome
 from sparsid.posterior import Posterior
+from sparsid.run_fitted import RunFitted
 from sparsid.storage.parts import (
     Arrays,
     array,
@@ -39,6 +43,9 @@ def to_arrays(fitted: Fitted) -> Arrays:
     }
     if fitted.posterior.covariance is not None:
         arrays["posterior.covariance"] = fitted.posterior.covariance
+    if isinstance(fitted, RunFitted):
+        arrays |= {f"noise.{k}": v for k, v in fitted.parts._asdict().items()}
+        arrays |= {"starts": fitted.starts, "start_std": fitted.start_std}
     return as_arrays(arrays)
 
 
@@ -61,6 +68,7 @@ def to_facts(fitted: Fitted) -> dict[str, Any]:
         "outcome": fitted.outcome.name,
         "history": list(fitted.history),
         "details": fitted.details,
+        **({"window": fitted.window} if isinstance(fitted, RunFitted) else {}),
     }
 
 
@@ -82,7 +90,8 @@ def from_file(facts: Mapping[str, Any], arrays: Arrays) -> Fitted:
     if "posterior.covariance" in arrays:
         covariance = array(arrays, "posterior.covariance", (weights, weights))
     history = {key: arrays[f"history.{key}"] for key in facts["history"]}
-    return Fitted(
+    more = _run_parts(facts, arrays, outputs)
+    return (RunFitted if more else Fitted)(
         channels=channels,
         scaling=read_scaling(arrays, inputs, outputs),
         lags=lags,
@@ -104,7 +113,26 @@ def from_file(facts: Mapping[str, Any], arrays: Arrays) -> Fitted:
         outcome=Outcome[facts["outcome"]],
         history=history,
         details=restored(facts["details"]),
+        **more,
     )
+
+
+def _run_parts(
+    facts: Mapping[str, Any], arrays: Arrays, outputs: int
+) -> dict[str, Any]:
+    """Return what only models fitted to their free run have."""
+    if "window" not in facts:
+        return {}
+    shape = np.shape(arrays["starts"])
+    if len(shape) != 3 or shape[2] != outputs:
+        raise ValueError(f"the start outputs have shape {shape}, which does not fit")
+    parts = (array(arrays, f"noise.{k}", (outputs,)) for k in Noise._fields)
+    return {
+        "window": None if facts["window"] is None else int(facts["window"]),
+        "parts": Noise(*parts),
+        "starts": array(arrays, "starts", shape),
+        "start_std": array(arrays, "start_std", shape),
+    }
 
 
 def _check_structure(
