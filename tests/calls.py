@@ -5,6 +5,7 @@ import signal
 import time
 from pathlib import Path
 
+from sparsid.outcomes import Outcome
 from sparsid.studies import runner
 
 
@@ -68,3 +69,26 @@ def fragile_trial(spec, *, report):
     if spec["kind"] == "die":
         os._exit(7)
     return runner.answer_trial(spec, report=report)
+
+
+class Plan:
+    """A fit that is settled after some known cycles."""
+
+    def __init__(self, settled, last=20):
+        self.settled, self.last, self.cycles = settled, last, 0
+        self.report = None
+
+    def run(self, least=0):
+        while self.cycles < self.last:
+            self.cycles += 1
+            if self.report(self.cycles):
+                return Outcome.STOPPED
+            if self.cycles >= least and self.cycles in self.settled:
+                return Outcome.CONVERGED
+        return Outcome.CYCLES
+
+    def found(self):
+        return [self.cycles]
+
+    def __getstate__(self):
+        return {**vars(self), "report": None}

@@ -1,25 +1,29 @@
 """A real Dask cluster of two worker processes: the same answers, whatever dies."""
 
 import os
+import pickle
 import signal
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import calls
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 from distributed import LocalCluster
+from sklearn.base import clone
 from test_crews import awaited_pid, ended
+from test_identification import SMALL as NETWORK
+from test_identification import sparse_system
 from test_state_space import SMALL, tank
 from typer.testing import CliRunner
 
-from sparsid import NARX, InputError, StateSpace, groups
+from sparsid import NARX, InputError, StateSpace, free_fitting, groups
 from sparsid.cli.app import app
 from sparsid.clusters import Cluster
 from sparsid.crews import hire
@@ -122,16 +126,17 @@ def test_the_command_sends_its_trials_there(
 
 
 def test_starts_are_the_same_there(address: str) -> None:
-    record, seen = tank(), set()
+    record, seen = sparse_system(0), set()
 
     def progress(progress: Any) -> None:
         seen.add((progress.start, progress.starts))
 
-    settings = {"lags": 1, "hidden": (2,), "max_cycles": 3, "starts": 2}
-    here = NARX(**settings, workers=1).fit(record)
-    there = NARX(**settings).fit(record, progress=progress, scheduler=address)
+    # Programs that another test has compiled.
+    model = NARX(**NETWORK, starts=2, workers=1)
+    here = clone(model).fit(record)
+    there = clone(model).fit(record, progress=progress, scheduler=address)
     assert seen == {(0, 2), (1, 2)}
-    assert there.get_params() == {**here.get_params(), "workers": None}
+    assert there.get_params() == here.get_params()
     evidences = [
         [start["log_evidence"] for start in model.fitted_.details["starts"]]
         for model in (here, there)
@@ -140,11 +145,41 @@ def test_starts_are_the_same_there(address: str) -> None:
     np.testing.assert_array_equal(here.predict(record).mean, there.predict(record).mean)
 
 
-def test_members_in_groups_are_those_of_one_batch(address: str) -> None:
+class Inline:
+    """A crew that does everything here, but pickled as if it were far away."""
+
+    size = 2
+
+    def __enter__(self) -> "Inline":
+        return self
+
+    def __exit__(self, *reason: Any) -> None:
+        pass
+
+    def run(self, function: Any, tasks: Any, report: Any = None) -> Any:
+        for k, task in enumerate(tasks):
+
+            def told(value: Any, k: int = k) -> bool:
+                return bool(report and report(k, value))
+
+            # Elsewhere the switch to 64 bit is off to begin with.
+            with jax.enable_x64(False):
+                there, args = pickle.loads(pickle.dumps((function, task)))
+                answer = pickle.dumps(there(*args, report=told))
+            yield k, pickle.loads(answer)
+
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(free_fitting, "hire", lambda scheduler: Inline())
+
+
+@pytest.mark.usefixtures("inline")
+def test_members_in_groups_are_those_of_one_batch() -> None:
     record = tank()
     settings = {**SMALL, "max_cycles": 18}
     here = StateSpace(**settings).fit(record)
-    there = StateSpace(**settings).fit(record, scheduler=address)
+    there = StateSpace(**settings).fit(record, scheduler="tcp://there:1")
     assert there.outcome_ is here.outcome_
     for name in ("cost", "kept", "structure"):
         np.testing.assert_allclose(
@@ -157,35 +192,20 @@ def test_members_in_groups_are_those_of_one_batch(address: str) -> None:
     np.testing.assert_allclose(two.covariance, one.covariance, atol=1e-5)
 
 
-def test_held_out_blocks_are_tasks_of_their_own(address: str) -> None:
+@pytest.mark.usefixtures("inline")
+def test_held_out_blocks_are_tasks_of_their_own() -> None:
     params = StateSpace(**{**SMALL, "starts": 1, "max_cycles": 12}).get_params()
-    here = held_out_error(params, [tank()], 2)
-    there = held_out_error(params, [tank()], 2, scheduler=address)
-    assert there == pytest.approx(here, rel=1e-5)
+    there = "tcp://there:1"
+    error = held_out_error(params, [tank()], 2)
+    assert held_out_error(params, [tank()], 2, scheduler=there) == pytest.approx(
+        error, rel=1e-5
+    )
 
     def stop(progress: Any) -> bool:
         assert progress.starts == 2
         return True
 
-    assert held_out_error(params, [tank()], 2, stop, address) is None
-
-
-class Plan:
-    """A fit that is settled after some known cycles."""
-
-    def __init__(self, settled: set[int], last: int = 20) -> None:
-        self.settled, self.last, self.cycles = settled, last, 0
-        self.report: Any = None
-
-    def run(self, least: int = 0) -> Outcome:
-        while self.cycles < self.last:
-            self.cycles += 1
-            if self.cycles >= least and self.cycles in self.settled:
-                return Outcome.CONVERGED
-        return Outcome.CYCLES
-
-    def found(self) -> list[Any]:
-        return [self.cycles]
+    assert held_out_error(params, [tank()], 2, stop, there) is None
 
 
 @pytest.mark.parametrize(
@@ -199,14 +219,19 @@ class Plan:
     ],
 )
 def test_groups_end_where_all_have_settled(settled: list[set[int]], end: int) -> None:
-    def run(function: Any, tasks: Any, report: Any = None) -> Any:
-        for k, task in enumerate(tasks):
-            yield k, function(*task, report=None)
-
-    crew: Any = SimpleNamespace(run=run)
-    parts, outcome = groups.run_apart([Plan(s) for s in settled], crew, None)
+    crew: Any = Inline()
+    plans = [calls.Plan(group) for group in settled]
+    parts, outcome = groups.run_apart(plans, crew, None)
     assert groups.find_apart(parts, crew) == [end] * len(settled)
     assert outcome is (Outcome.CYCLES if end == 20 else Outcome.CONVERGED)
+
+
+def test_groups_agree_over_the_cluster(address: str) -> None:
+    plans = [calls.Plan(group) for group in ({3, 7}, {5, 7}, {4, 5, 7})]
+    with Cluster(address, engine=ANY) as crew:
+        parts, outcome = groups.run_apart(plans, crew, None)
+        assert groups.find_apart(parts, crew) == [7, 7, 7]
+    assert outcome is Outcome.CONVERGED
 
 
 def test_members_are_split_evenly() -> None:
