@@ -101,9 +101,9 @@ def public_names() -> Iterator[str]:
     yield from (f"sparsid.{name}" for name in sparsid._HOMES if name not in modules)
     for module in modules.values():
         for name, value in vars(module).items():
-            ours = getattr(value, "__module__", "").startswith("sparsid.")
+            ours = getattr(value, "__module__", "").startswith(module.__name__)
             public = inspect.isfunction(value) or inspect.isclass(value)
-            if public and ours and not name.startswith("_") and value is not type:
+            if public and ours and not name.startswith("_"):
                 yield f"{module.__name__}.{name}"
 
 
