@@ -62,6 +62,8 @@ def identify(
     budget
         Seconds that this may take, about; None: as long as it takes. A fit that is
         under way at the end is stopped with the best so far.
+    seed
+        Makes results repeatable.
     progress
         Called after every cycle with a ``Progress``; returning True ends the search
         with the best model so far.

@@ -194,7 +194,7 @@ class NARX(Estimator[Fitted]):
         Add a linear path from regressors to outputs.
     prior
         ``"shape"``, ``"row"``, ``"column"``, ``"row+column"`` or ``"added"``; or one
-        for each layer. See :mod:`sparsid.priors`, also for the biases. Group lasso
+        for each layer. See `sparsid.priors`, also for the biases. Group lasso
         takes its groups from it; ridge and lasso have their own.
     method
         ``"sparse-bayes"``, or one of those it is compared with: ``"none"``,

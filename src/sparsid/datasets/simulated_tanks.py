@@ -29,9 +29,9 @@ PHASE_DRAWS = 50
 class Physics:
     """The constants of two tanks, levels in volts of the sensor.
 
-    dx1/dt = -k1 sqrt(x1) + k4 u + w1
-    dx2/dt =  k2 sqrt(x1) - k3 sqrt(x2) + overflow + w2
-    y      =  min(x2 + e, sensor_limit)
+        dx1/dt = -k1 sqrt(x1) + k4 u + w1
+        dx2/dt =  k2 sqrt(x1) - k3 sqrt(x2) + overflow + w2
+        y      =  min(x2 + e, sensor_limit)
 
     Attributes
     ----------
