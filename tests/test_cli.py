@@ -25,7 +25,7 @@ from sparsid.cli.app import app
 from sparsid.cli.data import load_data
 from sparsid.cli.evaluation import over_segments
 from sparsid.cli.progress import FitProgress, Interrupt, TimeLeft
-from sparsid.cli.results import FILES, PICTURES, REPORT, ResultFolder
+from sparsid.cli.results import FILES, PICTURES, ResultFolder
 from sparsid.datasets import Benchmark, simulated_tanks
 from sparsid.estimators import NARX
 from sparsid.history import Progress
@@ -687,7 +687,7 @@ def test_ctrl_c_keeps_the_best_model_so_far(
     assert process.returncode == 130, told
     assert "stopping with the best so far" in told
     assert "stopped" in stdout
-    assert sorted(p.name for p in out.iterdir()) == sorted({*FILES} - {REPORT})
+    assert sorted(p.name for p in out.iterdir()) == LEFT
     assert not list(tmp_path.glob(".*"))
     result = json.loads((out / "result.json").read_text())
     assert result["stopped"] is True

@@ -27,7 +27,7 @@ from sparsid import NARX, InputError, StateSpace, free_fitting, groups
 from sparsid.cli.app import app
 from sparsid.clusters import Cluster
 from sparsid.crews import hire
-from sparsid.free_fitting import held_out_error
+from sparsid.free_fitting import held_out_error, held_out_fits
 from sparsid.outcomes import Outcome
 from sparsid.processes import Engine
 from sparsid.studies import prediction, runner, trials
@@ -196,16 +196,18 @@ def test_members_in_groups_are_those_of_one_batch() -> None:
 def test_held_out_blocks_are_tasks_of_their_own() -> None:
     params = StateSpace(**{**SMALL, "starts": 1, "max_cycles": 12}).get_params()
     there = "tcp://there:1"
-    error = held_out_error(params, [tank()], 2)
-    assert held_out_error(params, [tank()], 2, scheduler=there) == pytest.approx(
-        error, rel=1e-5
-    )
+    here = held_out_fits(params, [tank()], 2)
+    sent = held_out_fits(params, [tank()], 2, scheduler=there)
+    assert here is not None
+    assert sent is not None
+    error = held_out_error(here, [tank()])
+    assert held_out_error(sent, [tank()]) == pytest.approx(error, rel=1e-5)
 
     def stop(progress: Any) -> bool:
         assert progress.starts == 2
         return True
 
-    assert held_out_error(params, [tank()], 2, stop, there) is None
+    assert held_out_fits(params, [tank()], 2, stop, there) is None
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ def test_simulation_shows_both_signals_in_seconds_with_units_and_error() -> None
     assert ax.get_xlabel() == "time [s]"
     assert ax.get_ylabel() == "level [V]"
     assert "RMSE 0.5000 V" in ax.get_title(loc="left")
-    assert len(ax.collections) == 1
+    # The whole band, and the part of it that is not noise.
+    assert len(ax.collections) == 2
 
 
 def test_given_axes_are_used_and_the_band_is_a_choice() -> None:

@@ -187,7 +187,7 @@ def test_nothing_half_written_is_left(tmp_path: Path) -> None:
 def test_full_prediction_study_has_2200_fits() -> None:
     shared = prediction.settings("cascaded-tanks", quick=False)
     plan = (shared, prediction.METHODS, published.RATIOS)
-    assert len(prediction.selection_specs(*plan)) == 2 * 4 * 3 * 11
+    assert len(prediction.selection_specs(*plan)) == (7 + 6) * 3 * 11
     fits = prediction.fit_specs(*plan, prediction.REPEATS)
     assert len({store.canonical(s) for s in fits}) == 2200
     assert [s["seed"] for s in fits] == sorted(s["seed"] for s in fits)

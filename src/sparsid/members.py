@@ -102,10 +102,10 @@ def update_noise(
     problem: Problem,
     d: Descent,
     data: Runs,
-    directions: tuple[tuple[int, ...], ...] = DIRECTIONS,
+    directions: tuple[tuple[int, ...], ...] | None = None,
 ) -> Descent:
     """Look around each member's noise, one stride in every direction."""
-    ways = jnp.array(directions, float)
+    ways = jnp.array(directions or DIRECTIONS, float)
     state, stride = _other_noise(problem, d, data, ways)
     moved: Descent = _adopt(d, state, _evaluate(problem, state, data, d.volume))
     return moved._replace(stride=stride)

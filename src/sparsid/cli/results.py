@@ -70,7 +70,8 @@ class ResultFolder:
 
     def publish(self) -> list[Path]:
         """Move the files to their place and return their paths."""
-        made = sorted(path.relative_to(self.part) for path in self.part.rglob("*.*"))
+        found = (path for path in self.part.rglob("*") if path.is_file())
+        made = sorted(path.relative_to(self.part) for path in found)
         for name in made:
             (self.out / name).parent.mkdir(parents=True, exist_ok=True)
             (self.part / name).replace(self.out / name)
