@@ -86,7 +86,7 @@ class RunFitted(Fitted):
         with jax.enable_x64(True):
             measured = jnp.asarray(~np.isnan(y), float)
             residual = jnp.nan_to_num(jnp.asarray(y - run))
-            expected, variance = predicted(self.parts, measured, residual, horizon)
+            expected, variance = _predicted(self.parts, measured, residual, horizon)
         mean, std = run + np.asarray(expected), np.sqrt(np.asarray(variance))
         std = np.broadcast_to(std, mean.shape)
         ahead = horizon - 1
@@ -121,6 +121,9 @@ class RunFitted(Fitted):
                 jax.random.split(key_e, samples),
             )
         return mean, width(drawn)
+
+
+_predicted = jax.jit(predicted, static_argnames="horizon")
 
 
 @partial(jax.jit, static_argnames=("network", "recursion"))
