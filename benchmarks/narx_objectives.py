@@ -34,8 +34,8 @@ def tanks(blocks: list[int]) -> Iterator[tuple[Row, list[Any], Any, Row]]:
     edges = np.linspace(0, len(record), QUARTERS + 1).round().astype(int)
     for k in blocks:
         low, high = edges[k], edges[k + 1]
-        rest = [record[:low], record[high:]]
-        rest = [part for part in rest if len(part) > 1]
+        outside = [(0, low), (high, len(record))]
+        rest = [record[a:b] for a, b in outside if b > a]
         yield {"quarter": k + 1}, rest, record[low:high], {}
 
 

@@ -92,7 +92,7 @@ class RunFitted(Fitted):
         with jax.enable_x64(True):
             measured = jnp.asarray(~np.isnan(y), float)
             residual = jnp.nan_to_num(jnp.asarray(y - run))
-            expected, variance = predicted(self.parts, measured, residual, horizon)
+            expected, variance = _predicted(self.parts, measured, residual, horizon)
         mean, std = run + np.asarray(expected), np.sqrt(np.asarray(variance))
         std = np.broadcast_to(std, mean.shape)
         # What the weights get wrong is in the residual that the filter has followed.
@@ -128,6 +128,9 @@ class RunFitted(Fitted):
                 draws.sampled,
             )
         return mean, width(noisy), width(moved)
+
+
+_predicted = jax.jit(predicted, static_argnames="horizon")
 
 
 @partial(jax.jit, static_argnames=("network", "recursion", "through"))
