@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from sparsid.outcomes import Outcome
@@ -71,6 +72,15 @@ def fragile_trial(spec, *, report):
     return runner.answer_trial(spec, report=report)
 
 
+@dataclass
+class Step:
+    """What a plan reports: the part of a ``Progress`` that groups look at."""
+
+    cycle: int
+    start: int = 0
+    starts: int = 1
+
+
 class Plan:
     """A fit that is settled after some known cycles."""
 
@@ -81,7 +91,7 @@ class Plan:
     def run(self, least=0):
         while self.cycles < self.last:
             self.cycles += 1
-            if self.report(self.cycles):
+            if self.report(Step(self.cycles)):
                 return Outcome.STOPPED
             if self.cycles >= least and self.cycles in self.settled:
                 return Outcome.CONVERGED
