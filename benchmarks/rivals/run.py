@@ -274,9 +274,9 @@ def main() -> None:
 
 def _written(path: Path) -> Path:
     """Write the benchmark's records to a CSV that every script reads."""
-    import sparsid
-
     from common import Data, write
+
+    import sparsid
 
     tanks = sparsid.datasets.load("cascaded-tanks")
     record, test = tanks.estimation, tanks.reveal_test()
