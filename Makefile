@@ -23,6 +23,10 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/free_run.py tanks --out docs/results/free_run_tanks.json
 	$(BIN)/python benchmarks/free_run.py simulated-tanks --out docs/results/free_run_simulated_tanks.json
 	$(BIN)/python benchmarks/free_run.py systems --auto --out docs/results/free_run_systems.json
+	$(BIN)/python benchmarks/limit.py --out docs/results/limit.json
+	$(BIN)/python benchmarks/start_up.py --out docs/results/start_up.json
+	$(BIN)/python benchmarks/rivals/run.py --out docs/results/rivals.json
+	$(BIN)/python benchmarks/performance_page.py
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

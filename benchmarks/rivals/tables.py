@@ -226,20 +226,26 @@ def _ratio(a: float | None, b: float | None) -> float | None:
 
 
 def markdown(found: Row) -> str:
-    """Return the tables."""
-    parts = ["# Side by side\n", _one_step_table(found["one_step"])]
-    parts += [_free_run_table(found["free_run"]), _packages_table(found["packages"])]
-    parts += [_evidence_table(found["evidence"])]
-    if found["failures"]:
-        lines = [
-            f"- {f['job']}, round {f['round']}: {f['failed']}"
-            for f in found["failures"]
-        ]
-        parts.append("## What failed\n\n" + "\n".join(lines) + "\n")
-    return "\n".join(parts)
+    """Return all tables under their titles."""
+    parts = {
+        "The paper's procedure in PyTorch, a start each": one_step_table(
+            found["one_step"]
+        ),
+        "Starts trained on the free run": free_run_table(found["free_run"]),
+        "Other packages": packages_table(found["packages"]),
+        "Evidence of 11-100-100-1 at 1019 samples": evidence_table(found["evidence"]),
+    }
+    failures = [
+        f"- {f['job']}, round {f['round']}: {f['failed']}\n" for f in found["failures"]
+    ]
+    if failures:
+        parts["What failed"] = "".join(failures)
+    sections = [f"## {title}\n\n{content}" for title, content in parts.items()]
+    return "\n".join(["# Side by side\n", *sections])
 
 
-def _one_step_table(found: list[Row]) -> str:
+def one_step_table(found: list[Row]) -> str:
+    """Return the table of that comparison."""
     head = ["", *(c["network"] for c in found)]
     lines = [
         ("PyTorch, CPU s a start, one thread", "rival_cpu_seconds", 1),
@@ -259,10 +265,11 @@ def _one_step_table(found: list[Row]) -> str:
         ("sparsid, weights kept", "sparsid_kept", 3),
     ]
     body = [[name, *(number(c[key], n) for c in found)] for name, key, n in lines]
-    return "## The paper's procedure in PyTorch, a start each\n\n" + table(head, body)
+    return table(head, body)
 
 
-def _free_run_table(found: Row) -> str:
+def free_run_table(found: Row) -> str:
+    """Return the table of that comparison."""
     ours = found["sparsid_members"]
     lines = [
         (
@@ -302,10 +309,11 @@ def _free_run_table(found: Row) -> str:
         ]
         for name, key, error, ratio in lines
     ]
-    return "## Starts trained on the free run\n\n" + table(head, body)
+    return table(head, body)
 
 
-def _packages_table(found: list[Row]) -> str:
+def packages_table(found: list[Row]) -> str:
+    """Return the table of that comparison."""
     head = ["", "CPU s", "wall s", "one step [V]", "free run A [V]", "free run B [V]"]
     keys = (
         ("cpu_seconds", 1),
@@ -315,10 +323,11 @@ def _packages_table(found: list[Row]) -> str:
         ("free_run_B_rmse", 3),
     )
     body = [[r["model"], *(number(r.get(k), n) for k, n in keys)] for r in found]
-    return "## Other packages\n\n" + table(head, body)
+    return table(head, body)
 
 
-def _evidence_table(found: list[Row]) -> str:
+def evidence_table(found: list[Row]) -> str:
+    """Return the table of that comparison."""
     head = ["", "exact", "log evidence", "CPU s", "posterior CPU s", "GB", "ratio"]
     body = [
         [
@@ -332,7 +341,7 @@ def _evidence_table(found: list[Row]) -> str:
         ]
         for row in found
     ]
-    return "## Evidence of 11-100-100-1 at 1019 samples\n\n" + table(head, body)
+    return table(head, body)
 
 
 def table(head: list[str], body: list[list[str]]) -> str:

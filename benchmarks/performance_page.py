@@ -1,0 +1,142 @@
+"""Fill the tables of docs/performance.md from the committed results.
+
+    python benchmarks/performance_page.py
+
+Each table stands between ``<!-- table: name -->`` and ``<!-- end -->``.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent / "rivals"))
+
+from tables import (
+    evidence_table,
+    free_run_table,
+    one_step_table,
+    packages_table,
+    table,
+)
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def limit(found: list[dict[str, Any]]) -> str:
+    """Return the table of times against their bounds."""
+    body = []
+    for row in found:
+        at, cores = row["gram"], str(row["cores"])
+        rates = at["rates"]
+        body.append(_limit("evidence in Gram form", cores, at, at["evaluation"]))
+        for at in row["sweep"]:
+            name = f"sensitivity sweep, {at['members']} members"
+            body.append(_limit(name, cores, at, at["sweep"]))
+        body.append(
+            [
+                "rates reached: product, Cholesky [Gflop/s]",
+                cores,
+                f"{rates['product'] / 1e9:.1f}",
+                f"{rates['cholesky'] / 1e9:.1f}",
+                "",
+            ]
+        )
+    return table(["", "cores", "bound [ms]", "measured [ms]", "ratio"], body)
+
+
+def _limit(name: str, cores: str, at: Any, measured: Any) -> list[str]:
+    return [
+        name,
+        cores,
+        f"{1e3 * at['bound_seconds']:.3g}",
+        f"{1e3 * measured['wall_seconds']:.3g}",
+        f"{at['ratio']:.1f}",
+    ]
+
+
+def pieces(found: list[dict[str, Any]]) -> str:
+    """Return where the time of the Gram form goes, on one core."""
+    at = found[0]["gram"]
+    bound, apart = at["bound_seconds_by_piece"], at["pieces"]
+    both = bound["gram_products"] + bound["cotangents"]
+    bounds = {**bound, "gram_products_and_cotangents": both}
+    body = [
+        [
+            name.replace("_", " "),
+            f"{1e3 * bounds[name]:.1f}",
+            f"{1e3 * took['wall_seconds']:.1f}",
+        ]
+        for name, took in apart.items()
+    ]
+    whole = f"{1e3 * at['evaluation']['wall_seconds']:.1f}"
+    body.append(["whole evaluation", f"{1e3 * at['bound_seconds']:.1f}", whole])
+    passing = f"{1e3 * at['rates']['elementwise_pass_seconds']:.1f}"
+    body.append(["one elementwise product of two such matrices", "", passing])
+    return table(["on one core", "bound [ms]", "measured [ms]"], body)
+
+
+def start_up(found: dict[str, Any]) -> str:
+    """Return the table of start-up times."""
+    body = [
+        [
+            f"`{row['what']}`",
+            f"{row['wall_seconds']:.2f}",
+            f"{row['cpu_seconds']:.2f}",
+            "" if row["bar_seconds"] is None else f"{row['bar_seconds']:g}",
+        ]
+        for row in found["start_up"]
+    ]
+    return table(["", "wall [s]", "CPU [s]", "bar [s]"], body)
+
+
+def compilations(found: dict[str, Any]) -> str:
+    """Return the table of compilations."""
+    body = [
+        [
+            row["model"],
+            str(row["cycles"]),
+            str(sum(row["compilations_by_cycle"])),
+            str(row["compilations_after"]),
+        ]
+        for row in found["compilations"]
+    ]
+    after = found["compilations"][0]["settled_after_cycle"]
+    return table(["", "cycles", "compilations", f"after cycle {after}"], body)
+
+
+def main() -> None:
+    """Rewrite the page."""
+    read = {
+        name: json.loads((DOCS / "results" / f"{name}.json").read_text())
+        for name in ("rivals", "limit", "start_up")
+    }
+    rivals = read["rivals"]["summary"]
+    made = {
+        "one step": one_step_table(rivals["one_step"]),
+        "free run": free_run_table(rivals["free_run"]),
+        "packages": packages_table(rivals["packages"]),
+        "evidence": evidence_table(rivals["evidence"]),
+        "limit": limit(read["limit"]),
+        "pieces": pieces(read["limit"]),
+        "start-up": start_up(read["start_up"]),
+        "compilations": compilations(read["start_up"]),
+    }
+    page = DOCS / "performance.md"
+    text = page.read_text()
+    for name, content in made.items():
+        pattern = rf"(<!-- table: {name} -->\n).*?(<!-- end -->)"
+        text, count = re.subn(
+            pattern,
+            lambda found, content=content: f"{found[1]}\n{content}\n{found[2]}",
+            text,
+            flags=re.DOTALL,
+        )
+        if not count:
+            raise SystemExit(f"{page} has no place for the table {name!r}")
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
