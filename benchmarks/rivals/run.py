@@ -76,7 +76,7 @@ WIDE = ("--lag", "5", "--hidden", "100", "100")
 def jobs(quick: bool) -> list[Job]:
     """Return what is run in each round, rivals and sparsid in turn."""
     epochs = ("--epochs", "2") if quick else ()
-    free_run = ("--cycles", "1", "--epochs", "2" if quick else "200")
+    free_run = ("--cycles", "1", "--epochs", "2" if quick else "100")
     once = ("--fits", "1")
     laplace = ("laplace_evidence.py", "laplace-torch")
 
