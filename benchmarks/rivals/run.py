@@ -100,10 +100,13 @@ def jobs(quick: bool) -> list[Job]:
     def ours(name: str, *more: str, rounds: int = 99) -> Job:
         return Job(name, "sparsid_side.py", more, rounds=rounds)
 
-    def sysidentpy(model: str) -> Job:
-        arguments = ("--model", model)
+    def sysidentpy(model: str, rounds: int = 99) -> Job:
         return Job(
-            f"sysidentpy-{model}", "sysidentpy_models.py", arguments, "sysidentpy"
+            f"sysidentpy-{model}",
+            "sysidentpy_models.py",
+            ("--model", model),
+            "sysidentpy",
+            rounds,
         )
 
     return [
@@ -111,8 +114,9 @@ def jobs(quick: bool) -> list[Job]:
         ours("sparsid-wide", "--what", "narx", *WIDE, *once),
         torch("torch-small", *SMALL, *epochs),
         ours("sparsid-small", "--what", "narx", *SMALL, *once),
-        torch("torch-small-two-threads", *SMALL, *epochs, rounds=1, threads="2"),
-        torch("torch-wide-two-threads", *WIDE, *epochs, rounds=1, threads="2"),
+        evidence("gp", "backpack"),
+        ours("sparsid-evidence", "--what", "evidence", *WIDE),
+        evidence("kron", "backpack"),
         Job(
             "jax-sysid",
             "jax_sysid_model.py",
@@ -121,13 +125,12 @@ def jobs(quick: bool) -> list[Job]:
         ),
         ours("sparsid-states", "--what", "state-space", *once),
         sysidentpy("polynomial"),
-        sysidentpy("neural"),
         torch("torch-free-run", *SMALL, *free_run, "--objective", "free-run", rounds=1),
-        evidence("gp", "backpack"),
-        ours("sparsid-evidence", "--what", "evidence", *WIDE),
-        evidence("kron", "backpack"),
         evidence("full", "backpack", rounds=1),
         evidence("full", "curvlinops", rounds=1),
+        sysidentpy("neural", rounds=1),
+        torch("torch-small-two-threads", *SMALL, *epochs, rounds=1, threads="2"),
+        torch("torch-wide-two-threads", *WIDE, *epochs, rounds=1, threads="2"),
     ]
 
 
