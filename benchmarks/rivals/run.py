@@ -76,7 +76,7 @@ WIDE = ("--lag", "5", "--hidden", "100", "100")
 def jobs(quick: bool) -> list[Job]:
     """Return what is run in each round, rivals and sparsid in turn."""
     epochs = ("--epochs", "2") if quick else ()
-    free_run = ("--cycles", "1", "--epochs", "2" if quick else "100")
+    free_run = ("--cycles", "1", "--epochs", "2" if quick else "20")
     once = ("--fits", "1")
     laplace = ("laplace_evidence.py", "laplace-torch")
 
@@ -240,6 +240,9 @@ def main() -> None:
     parser.add_argument("--environments", type=Path, help="default: in the cache")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--only", nargs="+", help="names of jobs")
+    parser.add_argument(
+        "--taken", type=Path, nargs="+", default=[], help="JSON of runs that stopped"
+    )
     parser.add_argument("--limit", type=float, default=1800.0, help="seconds for a job")
     parser.add_argument("--quick", action="store_true", help="to see that it runs")
     options = parser.parse_args()
@@ -257,10 +260,16 @@ def main() -> None:
         print(f"environment {name}: {problem or 'ready'}", flush=True)
     with tempfile.TemporaryDirectory() as place:
         data = options.data or _written(Path(place, "data.csv"))
-        rows: list[Row] = []
+        rows: list[Row] = [
+            row
+            for path in options.taken
+            for row in json.loads(path.read_text())["rows"]
+        ]
+        done = {(row["job"], row["round"]) for row in rows}
+        _write(options, rows)
         for round_ in range(options.rounds):
             for job in chosen:
-                if round_ >= job.rounds:
+                if round_ >= job.rounds or (job.name, round_) in done:
                     continue
                 if job.environment in broken:
                     problem = broken[job.environment]
