@@ -8,6 +8,7 @@ Each table stands between ``<!-- table: name -->`` and ``<!-- end -->``.
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -101,23 +102,30 @@ def compilations(found: dict[str, Any]) -> str:
     return table(["", "cycles", "compilations", f"after cycle {after}"], body)
 
 
+# By result file: the tables of the page, and what makes them.
+TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
+    "rivals": {
+        "one step": lambda found: one_step_table(found["summary"]["one_step"]),
+        "free run": lambda found: free_run_table(found["summary"]["free_run"]),
+        "packages": lambda found: packages_table(found["summary"]["packages"]),
+        "evidence": lambda found: evidence_table(found["summary"]["evidence"]),
+        "not run": lambda found: "".join(
+            f"- `{name}`\n" for name in found["summary"]["not_run"]
+        ),
+    },
+    "limit": {"limit": limit, "pieces": pieces},
+    "start_up": {"start-up": start_up, "compilations": compilations},
+}
+
+
 def main() -> None:
     """Rewrite the page."""
-    read = {
-        name: json.loads((DOCS / "results" / f"{name}.json").read_text())
-        for name in ("rivals", "limit", "start_up")
-    }
-    rivals = read["rivals"]["summary"]
-    made = {
-        "one step": one_step_table(rivals["one_step"]),
-        "free run": free_run_table(rivals["free_run"]),
-        "packages": packages_table(rivals["packages"]),
-        "evidence": evidence_table(rivals["evidence"]),
-        "limit": limit(read["limit"]),
-        "pieces": pieces(read["limit"]),
-        "start-up": start_up(read["start_up"]),
-        "compilations": compilations(read["start_up"]),
-    }
+    made: dict[str, str] = {}
+    for name, tables in TABLES.items():
+        path = DOCS / "results" / f"{name}.json"
+        found = json.loads(path.read_text()) if path.is_file() else None
+        for title, build in tables.items():
+            made[title] = "Not measured yet.\n" if found is None else build(found)
     page = DOCS / "performance.md"
     text = page.read_text()
     for name, content in made.items():

@@ -304,7 +304,7 @@ def _write(options: argparse.Namespace, rows: list[Row]) -> None:
     if not options.out:
         return
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    found = summary(rows)
+    found = summary(rows, [job.name for job in jobs(options.quick)])
     result = {
         "cores": os.cpu_count(),
         "python": platform.python_version(),

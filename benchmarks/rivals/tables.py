@@ -11,10 +11,17 @@ Row = dict[str, Any]
 # -- what it comes to ----------------------------------------------------------------
 
 
-def summary(rows: list[Row]) -> Row:
-    """Return the comparisons, each with its times, errors and ratios."""
+def summary(rows: list[Row], planned: Iterable[str] = ()) -> Row:
+    """Return the comparisons, each with its times, errors and ratios.
+
+    Parameters
+    ----------
+    planned
+        Names of all jobs: those without a row are named as not run.
+    """
+    networks = [one_step(rows, which) for which in ("wide", "small")]
     found = {
-        "one_step": [one_step(rows, "wide"), one_step(rows, "small")],
+        "one_step": [found for found in networks if found["starts"]],
         "free_run": free_run(rows),
         "packages": packages(rows),
         "evidence": evidence(rows),
@@ -24,7 +31,9 @@ def summary(rows: list[Row]) -> Row:
         for row in rows
         if "failed" in row
     ]
-    return {**found, "failures": failures}
+    have = {row["job"] for row in rows}
+    not_run = [name for name in planned if name not in have]
+    return {**found, "failures": failures, "not_run": not_run}
 
 
 def one_step(rows: list[Row], which: str) -> Row:
@@ -103,12 +112,10 @@ def packages(rows: list[Row]) -> list[Row]:
     """Compare fits of other packages with sparsid's members."""
     out: list[Row] = []
     ours = _of(rows, "sparsid-states")
-    for kind, fits in _passes(ours).items():
+    for kind, fits in _passes(ours).items() if ours else ():
         out.append(
             {
-                "model": f"sparsid.StateSpace(), {ours[0]['starts']} members, {kind}"
-                if ours
-                else "sparsid.StateSpace()",
+                "model": f"sparsid.StateSpace(), {ours[0]['starts']} members, {kind}",
                 "cpu_seconds": _mean(f["cpu_seconds"] for f in fits),
                 "wall_seconds": _mean(f["wall_seconds"] for f in fits),
                 "one_step_rmse": _mean(f["one_step_rmse"] for f in _fits(ours)),
@@ -241,6 +248,8 @@ def markdown(found: Row) -> str:
     ]
     if failures:
         parts["What failed"] = "".join(failures)
+    if found["not_run"]:
+        parts["Not run"] = "".join(f"- {name}\n" for name in found["not_run"])
     sections = [f"## {title}\n\n{content}" for title, content in parts.items()]
     return "\n".join(["# Side by side\n", *sections])
 
@@ -309,6 +318,7 @@ def free_run_table(found: Row) -> str:
             number(found.get(ratio), 1),
         ]
         for name, key, error, ratio in lines
+        if found.get(key) is not None
     ]
     return table(head, body)
 
