@@ -31,6 +31,10 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/calibration.py tanks --out docs/results/calibration_tanks.json
 	$(BIN)/python benchmarks/calibration.py simulated-tanks --out docs/results/calibration_simulated_tanks.json
 	$(BIN)/python benchmarks/draws.py --out docs/results/draws.json
+	$(BIN)/python benchmarks/limit.py --out docs/results/limit.json
+	$(BIN)/python benchmarks/start_up.py --out docs/results/start_up.json
+	$(BIN)/python benchmarks/rivals/run.py --out docs/results/rivals.json
+	$(BIN)/python benchmarks/performance_page.py
 
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

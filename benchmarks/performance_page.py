@@ -1,0 +1,145 @@
+"""Fill the tables of docs/performance.md from the committed results.
+
+    python benchmarks/performance_page.py
+
+Each table stands between ``<!-- table: name -->`` and ``<!-- end -->``.
+"""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent / "rivals"))
+
+from tables import (
+    evidence_table,
+    free_run_table,
+    one_step_table,
+    packages_table,
+    table,
+)
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def limit(found: list[dict[str, Any]]) -> str:
+    """Return the table of times against their bounds."""
+    body = []
+    for row in found:
+        at, cores = row["gram"], str(row["cores"])
+        body.append(_limit("evidence in Gram form", cores, at))
+        for sweep in row["sweep"]:
+            name = f"sensitivity sweep, members: {sweep['members']}"
+            body.append(_limit(name, cores, sweep))
+    head = ["", "cores", "bound, CPU [ms]", "CPU [ms]", "ratio, CPU", "ratio, wall"]
+    return table(head, body)
+
+
+def _limit(name: str, cores: str, at: Any) -> list[str]:
+    return [
+        name,
+        cores,
+        f"{1e3 * at['bound_seconds']['cpu']:.3g}",
+        f"{1e3 * at['measured']['cpu_seconds']:.3g}",
+        f"{at['ratio']['cpu']:.1f}",
+        f"{at['ratio']['wall']:.1f}",
+    ]
+
+
+def pieces(found: list[dict[str, Any]]) -> str:
+    """Return where the time of the Gram form goes, on one core."""
+    at = found[0]["gram"]
+    bound, apart = at["bound_seconds_by_piece"]["cpu"], at["pieces"]
+    both = bound["gram_products"] + bound["cotangents"]
+    bounds = {**bound, "gram_products_and_cotangents": both}
+    body = [
+        [
+            name.replace("_", " "),
+            f"{1e3 * bounds[name]:.1f}",
+            f"{1e3 * took['cpu_seconds']:.1f}",
+        ]
+        for name, took in apart.items()
+    ]
+    whole = f"{1e3 * at['measured']['cpu_seconds']:.1f}"
+    body.append(["whole evaluation", f"{1e3 * at['bound_seconds']['cpu']:.1f}", whole])
+    rates = at["rates"]["cpu"]
+    passing = f"{1e3 * rates['elementwise_pass_seconds']:.1f}"
+    body.append(["one elementwise product of two such matrices", "", passing])
+    product, cholesky = (f"{rates[k] / 1e9:.1f}" for k in ("product", "cholesky"))
+    body.append([f"rates: product {product}, Cholesky {cholesky} Gflop/s", "", ""])
+    return table(["one core, CPU", "bound [ms]", "measured [ms]"], body)
+
+
+def start_up(found: dict[str, Any]) -> str:
+    """Return the table of start-up times."""
+    body = [
+        [
+            f"`{row['what']}`",
+            f"{row['wall_seconds']:.2f}",
+            f"{row['cpu_seconds']:.2f}",
+            "" if row["bar_seconds"] is None else f"{row['bar_seconds']:g}",
+        ]
+        for row in found["start_up"]
+    ]
+    return table(["", "wall [s]", "CPU [s]", "bar [s]"], body)
+
+
+def compilations(found: dict[str, Any]) -> str:
+    """Return the table of compilations."""
+    body = [
+        [
+            row["model"],
+            str(row["cycles"]),
+            str(sum(row["compilations_by_cycle"])),
+            str(row["compilations_after"]),
+        ]
+        for row in found["compilations"]
+    ]
+    after = found["compilations"][0]["settled_after_cycle"]
+    return table(["", "cycles", "compilations", f"after cycle {after}"], body)
+
+
+# By result file: the tables of the page, and what makes them.
+TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
+    "rivals": {
+        "one step": lambda found: one_step_table(found["summary"]["one_step"]),
+        "free run": lambda found: free_run_table(found["summary"]["free_run"]),
+        "packages": lambda found: packages_table(found["summary"]["packages"]),
+        "evidence": lambda found: evidence_table(found["summary"]["evidence"]),
+        "not run": lambda found: "".join(
+            f"- `{name}`\n" for name in found["summary"]["not_run"]
+        ),
+    },
+    "limit": {"limit": limit, "pieces": pieces},
+    "start_up": {"start-up": start_up, "compilations": compilations},
+}
+
+
+def main() -> None:
+    """Rewrite the page."""
+    made: dict[str, str] = {}
+    for name, tables in TABLES.items():
+        path = DOCS / "results" / f"{name}.json"
+        found = json.loads(path.read_text()) if path.is_file() else None
+        for title, build in tables.items():
+            made[title] = "Not measured yet.\n" if found is None else build(found)
+    page = DOCS / "performance.md"
+    text = page.read_text()
+    for name, content in made.items():
+        pattern = rf"(<!-- table: {name} -->\n).*?(<!-- end -->)"
+        text, count = re.subn(
+            pattern,
+            lambda found, content=content: f"{found[1]}\n{content}\n{found[2]}",
+            text,
+            flags=re.DOTALL,
+        )
+        if not count:
+            raise SystemExit(f"{page} has no place for the table {name!r}")
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
