@@ -12,7 +12,7 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff check src tests benchmarks examples tools
 	$(BIN)/ruff format --check src tests benchmarks examples tools
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadfile
 
 docs: $(VENV)/installed-test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -123,7 +123,7 @@ def test_factors_come_from_the_block_a_copy_did_not_see(
 @pytest.fixture(scope="module")
 def model() -> sparsid.NARX:
     record = simulated_tanks.simulate(samples=200).benchmark.estimation
-    return sparsid.NARX(2, (3,), max_cycles=15).fit(record)
+    return sparsid.NARX(2, ()).fit(record)
 
 
 def test_recalibration_changes_the_bands_and_nothing_else(

@@ -44,10 +44,12 @@ def blocks_of(page: str) -> list[Block]:
 def command_lines(page: str) -> list[list[str]]:
     """Return the arguments of every ``sparsid`` line in the shell blocks of a page."""
     shell = (block.body for block in blocks_of(page) if block.language == "sh")
-    lines = (
-        shlex.split(line, comments=True) for body in shell for line in body.split("\n")
-    )
-    return [words[1:] for words in lines if words[:1] == ["sparsid"]]
+    lines = (line for body in shell for line in body.split("\n"))
+    return [
+        shlex.split(line, comments=True)[1:]
+        for line in lines
+        if line.startswith("sparsid ")
+    ]
 
 
 def printed(page: str) -> list[tuple[Block, str]]:

@@ -150,7 +150,7 @@ class _Search:
         if best["settings"] is None:
             # A matter of seconds: not worth stopping.
             linear = NARX(self.arx.lags.input_lags, (), seed=self.seed)
-            return recalibrate(linear.fit(self.records), self.records)
+            return recalibrate(linear.fit(self.records), self.records, blocks=2)
         settings = {k: best["settings"][k] for k in ("states", "hidden", "seed")}
         model = StateSpace(**settings)
         fitted = model.fit(
