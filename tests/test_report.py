@@ -135,6 +135,15 @@ def test_an_existing_page_or_a_missing_folder_is_refused(
         model.report(made(50, 1), tmp_path / "no" / "r.html")
 
 
+def test_a_model_of_pure_noise_has_a_page(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    record = Record(rng.normal(size=150), rng.normal(size=150))
+    model = sparsid.NARX(2, (4,)).fit(record)
+    assert model.fitted_.network.widths[0] == 0
+    model.report(record, tmp_path / "report.html")
+    assert "nothing is left" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium to open the page with")
 def test_a_browser_draws_the_charts_without_a_complaint(
     written: tuple[Path, Diagnosis], tmp_path: Path

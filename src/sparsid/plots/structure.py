@@ -187,6 +187,19 @@ def weight_map(
     if before:
         structure, params = _at_start(model)
     W = np.abs(np.asarray(params[layer - 1])[:-1])
+    ax.set_xlabel(f"to: {W.shape[1]}")
+    ax.set_ylabel(f"from: {W.shape[0]}")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.set_title(
+        f"layer {layer}, {'at the start' if before else 'kept'}: {W.size} weights",
+        loc="left",
+    )
+    if not W.size:
+        ax.annotate(
+            "nothing is left", (0.5, 0.5), xycoords="axes fraction", ha="center"
+        )
+        return ax
     image = ax.imshow(
         W,
         cmap="cividis",
@@ -196,14 +209,6 @@ def weight_map(
         vmax=float(W.max()) if W.size and W.max() > 0.0 else 1.0,
     )
     ax.figure.colorbar(image, ax=ax, label="magnitude")
-    ax.set_xlabel(f"to: {W.shape[1]}")
-    ax.set_ylabel(f"from: {W.shape[0]}")
-    ax.set_xticks([])
-    ax.set_yticks([])
-    ax.set_title(
-        f"layer {layer}, {'at the start' if before else 'kept'}: {W.size} weights",
-        loc="left",
-    )
     return ax
 
 
