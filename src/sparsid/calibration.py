@@ -21,7 +21,13 @@ from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, StateSpace
 from sparsid.fitted import Fitted
-from sparsid.forecasts import BandFactors, Forecast, half_width, over_segments
+from sparsid.forecasts import (
+    BandFactors,
+    Forecast,
+    half_width,
+    over_segments,
+    paired,
+)
 from sparsid.frames import as_records
 from sparsid.free_fitting import held_out_fits
 from sparsid.history import Report
@@ -110,13 +116,7 @@ def calibration(
         A record and the forecast over it, or several of both. Samples without a
         measured output or without a forecast are left out.
     """
-    records = [measured] if isinstance(measured, Record) else list(measured)
-    forecasts = [forecast] if isinstance(forecast, Forecast) else list(forecast)
-    if len(records) != len(forecasts) or not records:
-        raise InputError(
-            f"{len(records)} records and {len(forecasts)} forecasts were given: give "
-            "one forecast for each record"
-        )
+    records, forecasts = paired(measured, forecast)
     first = forecasts[0]
     levels = tuple(float(level) for level in levels)
     return _calibration(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -51,6 +51,34 @@ LARGEST_NOISE = 1e4
 FEWEST_ROWS = 10
 
 
+class _Common(NamedTuple):
+    """What all starts have in common: the network before pruning, and the data."""
+
+    network: Network
+    lags: Lags
+    segments: list[Record]
+    scaling: Scaling
+
+    def fields(self, found: Found) -> dict[str, Any]:
+        """Return the fields of a fitted model that do not depend on its objective."""
+        return {
+            "channels": Channels.of(self.segments),
+            "scaling": self.scaling,
+            "lags": self.lags,
+            "regressors": tuple(self.lags.table[k] for k in found.columns),
+            "network": found.network,
+            "start_outputs": self.segments[0].y[0],
+            "start_widths": self.network.widths,
+            "band_factors": BandFactors.none(self.lags.n_outputs),
+            "weights_kept": found.weights_kept,
+            "weights_total": self.network.weights,
+            "log_evidence": found.log_evidence,
+            "outcome": found.outcome,
+            "history": found.history,
+            "details": {},
+        }
+
+
 def fit_records(
     params: dict[str, Any],
     records: list[Record],
@@ -80,6 +108,7 @@ def fit_records(
     if workers is not None:
         workers = whole("workers", workers, 1, LARGEST_COUNT)
     seed = whole("seed", params["seed"], 0, 2**32 - 1)
+    common = _Common(network, lags, segments, scaling)
     with jax.enable_x64(True):
         found = identify_many(
             network,
@@ -91,29 +120,22 @@ def fit_records(
             scheduler=scheduler,
             report=report,
         )
-        fitted: Fitted
         if objective == "one-step":
             best = choose_start(found, settings)
-            fitted = _finish(
-                found[best], network, lags, rows, settings, segments, scaling
-            )
-            residual = rows.y - fitted.network.apply(
-                fitted.params, rows.z[:, found[best].columns]
-            )
-            one_step = scaling.unscale_y_std(np.sqrt((residual**2).mean(0)))
+            fitted = _finish(found[best], rows, settings, common)
+            # Without the bands of a prediction, which are dear for a wide network.
+            made = fitted.network.apply(fitted.params, rows.z[:, found[best].columns])
+            error = np.sqrt(((rows.y - made) ** 2).mean(0))
+            one_step = scaling.unscale_y_std(error).tolist()
         else:
             stretches = usable_stretches(records, lags)
             refined = [
-                _refined(
-                    f, network, lags, stretches, scaling, window, settings, k, report
-                )
+                _refined(f, common, stretches, window, settings, k, report)
                 for k, f in enumerate(found)
             ]
             found = [r.found for r in refined]
             best = choose_start(found, settings)
-            fitted = _finish_run(
-                refined[best], network, lags, window, segments, scaling
-            )
+            fitted = _finish_run(refined[best], window, common)
             one_step = _error(segments, fitted.predict)
             fitted.details.update(
                 objective=objective,
@@ -121,7 +143,7 @@ def fit_records(
                 free_run_rmse=_error(segments, partial(fitted.simulate, samples=0)),
             )
     fitted.details.update(
-        one_step_rmse=[float(e) for e in one_step],
+        one_step_rmse=one_step,
         samples=sum(len(r) for r in records),
         rows=len(rows.y),
         records=len(records),
@@ -129,16 +151,7 @@ def fit_records(
         notes=notes,
         range=value_range(segments),
         chosen_start=best,
-        starts=[
-            {
-                "log_evidence": f.log_evidence,
-                "cost": f.cost,
-                "weights_kept": f.weights_kept,
-                "outcome": f.outcome.value,
-                "seconds": f.seconds,
-            }
-            for f in found
-        ],
+        starts=[_start_facts(f) for f in found],
     )
     return fitted
 
@@ -203,10 +216,8 @@ def choose_start(found: list[Found], settings: Settings) -> int:
 
 def _refined(
     found: Found,
-    network: Network,
-    lags: Lags,
+    common: _Common,
     stretches: list[Record],
-    scaling: Scaling,
     window: int | None,
     settings: Settings,
     start: int,
@@ -217,9 +228,10 @@ def _refined(
     def told(progress: Progress) -> bool | None:
         return None if report is None else report(replace(progress, start=start))
 
+    lags = common.lags
     recursion = Recursion.of([lags.table[k] for k in found.columns], lags.n_outputs)
-    windows = windows_of(stretches, scaling, lags.max_lag, recursion, window)
-    return refine(found, recursion, windows, settings, network.weights, told)
+    windows = windows_of(stretches, common.scaling, lags.max_lag, recursion, window)
+    return refine(found, recursion, windows, settings, common.network.weights, told)
 
 
 def _error(
@@ -257,13 +269,7 @@ def _fixed_noise(noise_std: Any, scaling: Scaling) -> NDArray[np.float64] | None
 
 
 def _finish(
-    found: Found,
-    network: Network,
-    lags: Lags,
-    rows: Regression,
-    settings: Settings,
-    segments: list[Record],
-    scaling: Scaling,
+    found: Found, rows: Regression, settings: Settings, common: _Common
 ) -> Fitted:
     params = jax.device_get(found.state.params)
     data = Regression(rows.z[:, found.columns], rows.y)
@@ -277,59 +283,36 @@ def _finish(
         noise = noise * scale
         prior = _scaled(prior, float(scale.mean()))
     return Fitted(
-        channels=Channels.of(segments),
-        scaling=scaling,
-        lags=lags,
-        regressors=tuple(lags.table[k] for k in found.columns),
-        network=found.network,
+        **common.fields(found),
         params=params,
         noise=noise,
         posterior=_posterior(found.network, params, noise, prior, data, rule),
-        start_outputs=segments[0].y[0],
-        start_widths=network.widths,
-        band_factors=BandFactors.none(lags.n_outputs),
-        weights_kept=found.weights_kept,
-        weights_total=network.weights,
-        log_evidence=found.log_evidence,
-        outcome=found.outcome,
-        history=found.history,
-        details={},
     )
 
 
-def _finish_run(
-    refined: Refined,
-    network: Network,
-    lags: Lags,
-    window: int | None,
-    segments: list[Record],
-    scaling: Scaling,
-) -> RunFitted:
-    found = refined.found
-    parts = Noise(*(np.asarray(part) for part in found.state.noise))
+def _finish_run(refined: Refined, window: int | None, common: _Common) -> RunFitted:
+    state = refined.found.state
+    parts = Noise(*(np.asarray(part) for part in state.noise))
     return RunFitted(
-        channels=Channels.of(segments),
-        scaling=scaling,
-        lags=lags,
-        regressors=tuple(lags.table[k] for k in found.columns),
-        network=found.network,
-        params=tuple(np.asarray(w) for w in found.state.params),
+        **common.fields(refined.found),
+        params=tuple(np.asarray(w) for w in state.params),
         noise=np.asarray(parts.white + parts.coloured),
         posterior=refined.posterior,
-        start_outputs=segments[0].y[0],
-        start_widths=network.widths,
-        band_factors=BandFactors.none(lags.n_outputs),
-        weights_kept=found.weights_kept,
-        weights_total=network.weights,
-        log_evidence=found.log_evidence,
-        outcome=found.outcome,
-        history=found.history,
-        details={},
         window=window,
         parts=parts,
         starts=refined.starts,
         start_std=refined.start_std,
     )
+
+
+def _start_facts(found: Found) -> dict[str, Any]:
+    return {
+        "log_evidence": found.log_evidence,
+        "cost": found.cost,
+        "weights_kept": found.weights_kept,
+        "outcome": found.outcome.value,
+        "seconds": found.seconds,
+    }
 
 
 def _posterior(

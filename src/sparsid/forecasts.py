@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -289,6 +289,20 @@ def over_segments(
         record.output_names,
         record.output_units,
     )
+
+
+def paired(
+    records: Record | Sequence[Record], forecasts: Forecast | Sequence[Forecast]
+) -> tuple[list[Record], list[Forecast]]:
+    """Return records and the forecasts over them, one of each or as many of both."""
+    records = [records] if isinstance(records, Record) else list(records)
+    forecasts = [forecasts] if isinstance(forecasts, Forecast) else list(forecasts)
+    if len(records) != len(forecasts) or not records:
+        raise InputError(
+            f"{len(records)} records and {len(forecasts)} forecasts were given: give "
+            "one forecast for each record"
+        )
+    return records, forecasts
 
 
 def _plain(names: tuple[str, ...]) -> bool:

@@ -78,38 +78,6 @@ class Posterior:
         held = cross @ np.linalg.pinv(C[np.ix_(others, others)], hermitian=True)
         return np.asarray(C[np.ix_(moving, moving)] - held @ cross.T)
 
-    def evidence_for(
-        self, means: NDArray[np.float64], group: NDArray[np.int64], moving: Any
-    ) -> tuple[float, float]:
-        """Return by how much the log evidence would fall without a group of weights.
-
-        The ratio of the posterior to the prior density at zero (Savage and Dickey),
-        for given prior variances. Second, the root of the mean squared standardised
-        weight.
-
-        Parameters
-        ----------
-        means
-            All weights, flattened.
-        group
-            Numbers of the weights in question.
-        moving
-            Numbers of the weights that may make up for them, the group among them. The
-            others are held: two layers can trade scale at no cost, which would hide
-            what either does.
-        """
-        there = self.prior_std[group] > 0.0
-        group = group[there]
-        places = np.flatnonzero(np.isin(moving, group))
-        C = self.given(np.asarray(moving))[np.ix_(places, places)]
-        w, prior = means[np.asarray(moving)[places]], self.prior_std[group]
-        sign, log_det = np.linalg.slogdet(C)
-        if not len(group) or sign <= 0 or not np.isfinite(prior).all():
-            return float("nan"), float("nan")
-        square = float(w @ np.linalg.solve(C, w))
-        lost = 0.5 * (square + log_det - np.log(prior**2).sum())
-        return float(lost), float(np.sqrt(square / len(w)))
-
     def predictive_variance(self, factors: Factors) -> Array:
         """Return the variance of the outputs that the weights' uncertainty causes."""
         n_y = factors.right[0].shape[1]
@@ -135,6 +103,28 @@ class Posterior:
         else:
             draws = noise @ square_root(self.covariance).T
         return jax.vmap(lambda d: unflatten(d, like))(draws)
+
+
+def evidence_lost(
+    means: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    prior_std: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Return by how much the log evidence would fall without some weights.
+
+    The ratio of their posterior to their prior density at zero (Savage and Dickey),
+    for given prior variances. Second, the root of the mean squared standardised
+    weight. Weights that the prior holds at zero do not count.
+    """
+    there = prior_std > 0.0
+    w, prior = means[there], prior_std[there]
+    C = covariance[np.ix_(there, there)]
+    sign, log_det = np.linalg.slogdet(C)
+    if not len(w) or sign <= 0 or not np.isfinite(prior).all():
+        return float("nan"), float("nan")
+    square = float(w @ np.linalg.solve(C, w))
+    lost = 0.5 * (square + log_det - np.log(prior**2).sum())
+    return float(lost), float(np.sqrt(square / len(w)))
 
 
 def square_root(covariance: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -95,11 +95,7 @@ def _flat(params: Any) -> NDArray[np.float64]:
     return np.concatenate([np.ravel(w) for w in params])
 
 
-def _places(state: State) -> list[NDArray[np.intp]]:
+def _places(state: State) -> tuple[NDArray[np.intp], ...]:
     """Return where the weights of every block are among all, flattened."""
-    sizes = [np.size(w) for w in state.params]
-    firsts = np.cumsum([0, *sizes[:-1]])
-    return [
-        first + np.arange(size).reshape(np.shape(w))
-        for first, size, w in zip(firsts, sizes, state.params, strict=True)
-    ]
+    size = sum(np.size(w) for w in state.params)
+    return unflatten(np.arange(size), state.params)
