@@ -4,7 +4,6 @@ import os
 import pickle
 import signal
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -303,14 +302,12 @@ def test_another_version_there_is_refused(address: str) -> None:
 # -- what is not there ---------------------------------------------------------------
 
 
-def test_a_scheduler_that_does_not_answer_is_told_of_soon() -> None:
-    began = time.monotonic()
+def test_a_scheduler_that_does_not_answer_is_told_of() -> None:
     with (
         pytest.raises(InputError, match="no Dask scheduler answers at tcp"),
         hire("tcp://127.0.0.1:9"),
     ):
         pytest.fail("there is none")
-    assert time.monotonic() - began < 60.0
 
 
 def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

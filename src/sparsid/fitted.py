@@ -117,16 +117,8 @@ class Fitted:
         further ahead, or if ``sampled``, it comes from draws of weights and noise.
         After a gap there is no prediction until all lags have been measured again.
         """
-        self.channels.check(record)
-        horizon = whole("horizon", horizon, 1, LARGEST_LAG)
+        start = self._prediction_start(record, horizon)
         draws = Draws(samples, seed, sampled).checked()
-        start = self.lags.max_lag + horizon - 1
-        if len(record) <= start:
-            raise InputError(
-                f"the record has {len(record)} samples but {start} are needed before "
-                f"the first prediction (largest lag {self.lags.max_lag}, horizon "
-                f"{horizon}): give a longer record"
-            )
         u, y = self.scaling.scale_u(record.u), self.scaling.scale_y(record.y)
         with jax.enable_x64(True):
             if horizon == 1 and not sampled:
@@ -135,6 +127,18 @@ class Fitted:
             else:
                 values = self._ahead(u, y, horizon, draws)
         return self._forecast(values, start, len(record), horizon)
+
+    def _prediction_start(self, record: Record, horizon: int) -> int:
+        """Return the first sample that can be predicted, or say why none can."""
+        self.channels.check(record)
+        start = self.lags.max_lag + whole("horizon", horizon, 1, LARGEST_LAG) - 1
+        if len(record) <= start:
+            raise InputError(
+                f"the record has {len(record)} samples but {start} are needed before "
+                f"the first prediction (largest lag {self.lags.max_lag}, horizon "
+                f"{horizon}): give a longer record"
+            )
+        return start
 
     def _one_step(self, z: NDArray[np.float64]) -> Values:
         mean, factors = self.network.factors(self.params, jnp.asarray(z))

@@ -12,14 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.arrays import Array
-from sparsid.errors import InputError
 from sparsid.fitted import Fitted, Values
 from sparsid.forecasts import Draws, Forecast, over_segments, width
 from sparsid.models.narx import Recursion, free_run, output_history, regression_rows
 from sparsid.models.network import Network, Params
 from sparsid.noise import Noise, predicted, sampled
 from sparsid.records import Record
-from sparsid.settings import LARGEST_LAG, whole
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -72,17 +70,9 @@ class RunFitted(Fitted):
         no predictor here: fed with measured outputs it would take their noise for
         motion. The standard deviation is that of the filter; nothing is drawn.
         """
-        self.channels.check(record)
-        horizon = whole("horizon", horizon, 1, LARGEST_LAG)
+        start = self._prediction_start(record, horizon)
         Draws(samples, seed, sampled).checked()
         lag = self.lags.max_lag
-        start = lag + horizon - 1
-        if len(record) <= start:
-            raise InputError(
-                f"the record has {len(record)} samples but {start} are needed before "
-                f"the first prediction (largest lag {lag}, horizon {horizon}): give a "
-                "longer record"
-            )
         if np.isnan(record.u).any() or np.isnan(record.y[:lag]).any():
             return over_segments(
                 record, start, lambda part: self.predict(part, horizon)
