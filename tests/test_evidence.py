@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from sparsid import evidence
-from sparsid.curvature import choose
+from sparsid.curvature import choice, choose
 from sparsid.evidence import Problem, State, Weights, log_evidence
 from sparsid.models.network import Network
 from sparsid.objectives import OneStep, Regression
@@ -49,6 +49,13 @@ def setting(network, kind, form="auto", name="gauss-newton", seed=0):
     kinds = (kind,) * len(network.blocks)
     curvature = choose(name, form, network, kinds, data.y.size)
     return Problem(OneStep(network), curvature), state, data
+
+
+@pytest.fixture
+def several_blocks(monkeypatch) -> None:
+    """Make the blockwise form take a few rows at once, the last block not full."""
+    monkeypatch.setattr(choice, "BLOCK_ENTRIES", 200)
+    assert SAMPLES % choice.block_rows(Network((3, 4, 2)).shapes)
 
 
 def evaluate(problem, state, data, weights, full=True):
@@ -149,14 +156,18 @@ def naive_cost(problem, state, data, penalty, volume):
     [
         ("gauss-newton", "primal", "shape", False),
         ("gauss-newton", "primal", "added", True),
+        ("gauss-newton", "blockwise", "added", True),
         ("gauss-newton", "dual", "column", False),
         ("gauss-newton", "gram", "row", False),
         ("gauss-newton", "gram", "row+column", True),
         ("layer-gauss-newton", "primal", "row+column", True),
+        ("layer-gauss-newton", "blockwise", "shape", False),
         ("layer-hessian", "auto", "row+column", False),
     ],
 )
-def test_gradient_is_that_of_the_full_cost(name, form, kind, linear) -> None:
+def test_gradient_is_that_of_the_full_cost(
+    name, form, kind, linear, several_blocks
+) -> None:
     network = Network((3, 4, 2), linear_path=linear)
     problem, state, data = setting(network, kind, form, name)
     penalty, volume = 1.3, 0.7
@@ -169,8 +180,11 @@ def test_gradient_is_that_of_the_full_cost(name, form, kind, linear) -> None:
     )
 
 
-def test_without_volume_the_gradient_is_that_of_fit_and_penalty() -> None:
-    problem, state, data = setting(Network((3, 4, 2)), "shape", "primal")
+@pytest.mark.parametrize("form", ["primal", "blockwise"])
+def test_without_volume_the_gradient_is_that_of_fit_and_penalty(
+    form, several_blocks
+) -> None:
+    problem, state, data = setting(Network((3, 4, 2)), "shape", form)
     value, gradient = naive_cost(problem, state, data, 1.0, 0.0)
     for full in (True, False):
         at = evaluate(problem, state, data, Weights(1.0, 0.0), full=full)
@@ -179,8 +193,9 @@ def test_without_volume_the_gradient_is_that_of_fit_and_penalty() -> None:
         assert (at.gamma is None) is not full
 
 
-def test_effective_weights_per_output_add_up() -> None:
-    problem, state, data = setting(Network((3, 4, 2)), "shape", "primal")
+@pytest.mark.parametrize("form", ["primal", "blockwise"])
+def test_effective_weights_per_output_add_up(form, several_blocks) -> None:
+    problem, state, data = setting(Network((3, 4, 2)), "shape", form)
     at = evaluate(problem, state, data, Weights(1.0, 1.0))
     X = whitened_jacobian(problem, state, data)
     T = np.linalg.solve(np.eye(len(X)) + X @ X.T, X)
@@ -190,8 +205,12 @@ def test_effective_weights_per_output_add_up() -> None:
     assert float(np.sum(at.gamma_outputs)) == pytest.approx(total, rel=1e-9)
 
 
-@pytest.mark.parametrize(("form", "kind"), [("primal", "shape"), ("gram", "row")])
-def test_step_solves_the_damped_system_and_promises_its_gain(form, kind) -> None:
+@pytest.mark.parametrize(
+    ("form", "kind"), [("primal", "shape"), ("blockwise", "column"), ("gram", "row")]
+)
+def test_step_solves_the_damped_system_and_promises_its_gain(
+    form, kind, several_blocks
+) -> None:
     problem, state, data = setting(Network((3, 4, 2)), kind, form)
     penalty, damping = 1.0, 0.8
     at = evaluate(problem, state, data, Weights(penalty, 1.0))

@@ -182,8 +182,11 @@ def test_what_counts_as_saturation() -> None:
     assert saturation([np.array(stay + stay)]) == 2
     assert saturation([np.array(stay), np.array(stay)]) == 2
     assert saturation([np.array([np.nan, 0]), np.array(stay + stay)]) == 2
-    # Once may be a rest, and a record may begin at rest.
-    assert saturation([np.array(stay)]) is None
+    # Once is enough where it arrives in full swing and never rests elsewhere.
+    assert saturation([np.array(stay)]) == 2
+    assert saturation([np.array([0.0, 0, *stay])]) is None
+    assert saturation([np.minimum(1.0 - 0.5 ** np.arange(99.0), 1.0)]) is None
+    # A record may begin at rest.
     assert saturation([np.array([2.0, 2, 2, 0, 1, 2, 2, 2])]) is None
     assert saturation([np.array([0.0, 2, 1, 2, 1, 2])]) is None
     assert saturation([np.arange(1000.0)]) is None

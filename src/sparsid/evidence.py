@@ -20,10 +20,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from sparsid.arrays import Array
-from sparsid.curvature import Curvature
+from sparsid.curvature import Curvature, block_rows
 from sparsid.curvature.forms import Dense, Derivative, Factorised, scales
 from sparsid.models.network import Factors, Params
-from sparsid.objectives import Objective
+from sparsid.objectives import Objective, Regression
 from sparsid.priors import Prior, Sums, energy, safe_divide
 from sparsid.rules import Rule
 
@@ -56,7 +56,8 @@ class Evaluation(NamedTuple):
 
     ``gradient`` is half the cost's gradient in whitened weights; ``log_det``, ``gamma``
     and ``gamma_outputs`` (effective weights per group and per output) and the
-    gradient's evidence part are there if the evaluation was full.
+    gradient's evidence part are there if the evaluation was full. There is no
+    ``derivative`` where rows went through some at a time.
     """
 
     cost: Array
@@ -65,7 +66,7 @@ class Evaluation(NamedTuple):
     log_det: Array
     gradient: Params
     system: Any
-    derivative: Derivative
+    derivative: Derivative | None
     gamma: tuple[Sums, ...] | None
     gamma_outputs: Array | None
 
@@ -91,6 +92,59 @@ def evaluate(
         Count the log-determinant and differentiate it: effective weights for the
         updates, and its gradient added to the gradient of the fit.
     """
+    at = (_blockwise if problem.curvature.blockwise else _at_once)(
+        problem, state, metric, data, weights, full
+    )
+    total_energy = sum(
+        (e.sum() for e in energy(state.prior, state.params)), jnp.zeros(())
+    )
+    cost = (
+        at.squares.sum()
+        + at.noise_volume
+        + weights.penalty * total_energy
+        + weights.volume * at.log_det
+        + offset
+    )
+    gradient = tuple(
+        s * (g + weights.penalty * safe_divide(w, p.variances(), 0.0))
+        for s, g, w, p in zip(
+            scales(metric), at.slope, state.params, state.prior, strict=True
+        )
+    )
+    return Evaluation(
+        cost,
+        at.squares,
+        total_energy,
+        at.log_det,
+        gradient,
+        at.system,
+        at.derivative,
+        at.gamma,
+        at.gamma_outputs,
+    )
+
+
+class _Fit(NamedTuple):
+    """What the data say: ``slope`` is half the gradient of squares and volume."""
+
+    squares: Array
+    noise_volume: Array
+    slope: Params
+    log_det: Array
+    system: Any
+    derivative: Derivative | None
+    gamma: tuple[Sums, ...] | None
+    gamma_outputs: Array | None
+
+
+def _at_once(
+    problem: Problem,
+    state: State,
+    metric: Prior,
+    data: Any,
+    weights: Weights,
+    full: bool,
+) -> _Fit:
     curvature = problem.curvature
 
     def linearise(params: Params) -> tuple[tuple[Array, Derivative], Array]:
@@ -104,35 +158,84 @@ def evaluate(
     cotangent = factorised.cotangent or jax.tree.map(jnp.zeros_like, derivative)
     cotangent = jax.tree.map(lambda c: weights.volume * c, cotangent)
     (slope,) = pullback((residual, cotangent))
-
-    squares = (residual**2).sum(0)
-    total_energy = sum(
-        (e.sum() for e in energy(state.prior, state.params)), jnp.zeros(())
-    )
-    cost = (
-        squares.sum()
-        + volume
-        + weights.penalty * total_energy
-        + weights.volume * factorised.log_det
-        + offset
-    )
-    gradient = tuple(
-        s * (g + weights.penalty * safe_divide(w, p.variances(), 0.0))
-        for s, g, w, p in zip(
-            scales(metric), slope, state.params, state.prior, strict=True
-        )
-    )
-    return Evaluation(
-        cost,
-        squares,
-        total_energy,
+    return _Fit(
+        (residual**2).sum(0),
+        volume,
+        slope,
         factorised.log_det,
-        gradient,
         factorised.system,
         derivative,
         factorised.gamma,
         _gamma_outputs(derivative, factorised, residual.shape[1], curvature.exact),
     )
+
+
+def _blockwise(
+    problem: Problem,
+    state: State,
+    metric: Prior,
+    data: Regression,
+    weights: Weights,
+    full: bool,
+) -> _Fit:
+    """Return the same from rows that come some at a time, twice.
+
+    First their products are summed up; then, with the inverse known, their gradients.
+    """
+    curvature, params = problem.curvature, state.params
+    shapes = [w.shape for w in params]
+    rows = block_rows(shapes)
+
+    def linearise(params: Params, block: tuple[Regression, Array]) -> Any:
+        part, here = block
+        found = problem.objective.linearise(params, state.noise, part, False)
+        derivative = found.derivative
+        assert isinstance(derivative, Factors)
+        right = tuple(d * here[:, None, None] for d in derivative.right)
+        return found.residual * here[:, None], Factors(derivative.left, right)
+
+    def products(systems: tuple[Array, ...], block: Any) -> Any:
+        _, derivative = linearise(params, block)
+        return curvature.accumulate(systems, derivative, metric), None
+
+    def gradients(sums: Any, block: Any) -> Any:
+        (residual, derivative), pullback = jax.vjp(
+            lambda params: linearise(params, block), params
+        )
+        if full:
+            cotangent = curvature.cotangent(inverses, derivative, metric)
+        else:
+            cotangent = jax.tree.map(jnp.zeros_like, derivative)
+        paid = _paid_for(derivative, cotangent)
+        cotangent = jax.tree.map(lambda c: weights.volume * c, cotangent)
+        (slope,) = pullback((residual, cotangent))
+        found = ((residual**2).sum(0), slope, paid)
+        return jax.tree.map(jnp.add, sums, found), None
+
+    blocks = _cut(data, rows)
+    sizes = [sum(shapes[b][0] * shapes[b][1] for b in p) for p in curvature.parts]
+    nothing = tuple(jnp.zeros((n, n)) for n in sizes)
+    systems, _ = jax.lax.scan(products, nothing, blocks)
+    log_det, inverses, gamma = curvature.accumulated(systems, metric)
+    outputs = jnp.zeros(data.y.shape[1])
+    start = (outputs, jax.tree.map(jnp.zeros_like, params), outputs)
+    (squares, slope, paid), _ = jax.lax.scan(gradients, start, blocks)
+    volume = len(data.y) * jnp.log(2 * jnp.pi * state.noise).sum()
+    if not full:
+        return _Fit(squares, volume, slope, jnp.zeros(()), systems, None, None, None)
+    return _Fit(squares, volume, slope, log_det, systems, None, gamma, paid)
+
+
+def _cut(data: Regression, rows: int) -> tuple[Regression, Array]:
+    """Return blocks of rows along a first axis, and where there is a row."""
+    count = -(-len(data.y) // rows)
+    missing = count * rows - len(data.y)
+
+    def cut(a: Array) -> Array:
+        padded = jnp.pad(a, ((0, missing), *((0, 0),) * (a.ndim - 1)))
+        return padded.reshape(count, rows, *a.shape[1:])
+
+    return jax.tree.map(cut, data), cut(jnp.ones(len(data.y)))
 
 
 def _gamma_outputs(
@@ -145,13 +248,19 @@ def _gamma_outputs(
     if outputs == 1 or exact or isinstance(derivative, Dense):
         total = sum((g.rows.sum() for g in gamma), jnp.zeros(()))
         return jnp.full(outputs, total / outputs)
+    return _paid_for(derivative, cotangent)
+
+
+def _paid_for(derivative: Derivative, cotangent: Derivative) -> Array:
+    """Return the effective weights by output, from the factors of its samples."""
+    assert isinstance(derivative, Factors)
     assert isinstance(cotangent, Factors)
     return sum(
         (
             (right * cot).sum((0, 2))
             for right, cot in zip(derivative.right, cotangent.right, strict=True)
         ),
-        jnp.zeros(outputs),
+        jnp.zeros(()),
     )
 
 

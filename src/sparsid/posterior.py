@@ -20,6 +20,7 @@ from sparsid.curvature.forms import (
     Derivative,
     dense,
     flatten,
+    products,
     scales,
     unflatten,
 )
@@ -153,11 +154,7 @@ def laplace(linearised: Linearised, prior: Prior) -> Posterior:
     return Posterior(std, C if len(s) <= LARGEST_COVARIANCE else None, s)
 
 
-@jax.jit
-def _products(derivative: Derivative, scale: Params) -> Array:
-    """Return ``X'X`` of some rows."""
-    X = dense(derivative, scale)
-    return X.T @ X
+_products = jax.jit(products)
 
 
 @jax.jit

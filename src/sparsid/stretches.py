@@ -19,6 +19,9 @@ from sparsid.scaling import Scaling
 # Outputs at an extreme that count as saturation: so many in a row, so often, and such a
 # share of all.
 IN_A_ROW, FEWEST_STAYS, SATURATED_SHARE = 3, 2, 0.005
+# Once is enough in a signal that never rests and was not about to: equal neighbours
+# elsewhere are at most this share, and it arrived by this share of its median step.
+RESTING_SHARE, ARRIVAL = 0.01, 0.05
 
 
 def stretches_of(records: list[Record]) -> list[Record]:
@@ -75,16 +78,25 @@ def held_out(
 def saturation(signals: list[NDArray[np.float64]]) -> float | None:
     """Return the value at which signals stop rising, if they do.
 
-    That shows as many samples at exactly the largest value, several in a row, more than
-    once: a signal that merely begins or rests at its extreme does so once.
+    That shows as many samples at exactly the largest value, several in a row. A signal
+    may also come to rest at its extreme, but then it does so once, and slowly.
     """
     values = np.concatenate(signals)
     top = float(np.nanmax(values))
-    stays = 0
+    steps = np.concatenate([np.diff(v) for v in signals])
+    steps = np.abs(steps[np.isfinite(steps)])
+    arrivals = []
     for v in signals:
         edges = np.flatnonzero(np.diff(np.concatenate([[0], v == top, [0]])))
-        lengths = edges[1::2] - edges[::2]
+        firsts, lengths = edges[::2], edges[1::2] - edges[::2]
         # A stretch that begins at its extreme was not seen to arrive there.
-        stays += int(((lengths >= IN_A_ROW) & (edges[::2] > 0)).sum())
-    often = (values == top).sum() >= SATURATED_SHARE * len(values)
-    return top if stays >= FEWEST_STAYS and often else None
+        seen = firsts[(lengths >= IN_A_ROW) & (firsts > 0)]
+        arrivals += [top - v[first - 1] for first in seen]
+    if not arrivals or (values == top).sum() < SATURATED_SHARE * len(values):
+        return None
+    if len(arrivals) >= FEWEST_STAYS:
+        return top
+    at_top = sum(int(((v[1:] == top) & (v[:-1] == top)).sum()) for v in signals)
+    rests = int((steps == 0).sum()) - at_top > RESTING_SHARE * len(steps)
+    slow = not arrivals[0] > ARRIVAL * np.median(steps)
+    return None if rests or slow else top

@@ -16,6 +16,7 @@ of the evidence.
 form        system                          when
 =========== =============================== ======================================
 primal      ``I + X'X`` (P x P)             few weights
+blockwise   the same, summed over rows      few weights, very many samples
 dual        ``I + X X'`` (N x N), X dense   few samples, any prior
 gram        ``I + X X'`` without X          few samples, wide layers, separable
 =========== =============================== ======================================
@@ -25,4 +26,5 @@ from sparsid.curvature.choice import CURVATURES as CURVATURES
 from sparsid.curvature.choice import FORMS as FORMS
 from sparsid.curvature.choice import WHOLE as WHOLE
 from sparsid.curvature.choice import Curvature as Curvature
+from sparsid.curvature.choice import block_rows as block_rows
 from sparsid.curvature.choice import choose as choose

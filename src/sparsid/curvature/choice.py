@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,16 +14,19 @@ from sparsid.curvature import forms
 from sparsid.curvature.forms import Dense, Derivative, Factorised
 from sparsid.errors import InputError
 from sparsid.models.network import Factors, Network, Params
-from sparsid.priors import Prior
+from sparsid.priors import Prior, Sums
 
-# Adding a form or a curvature: one line here, its two functions in `forms`.
+log = logging.getLogger(__name__)
+
+# Adding a form or a curvature: one line here, its two functions in `forms`. The
+# blockwise form is the primal one, accumulated (`Curvature.accumulate`).
 _FORMS: dict[str, tuple[Callable[..., Factorised], Callable[..., Params]]] = {
     "primal": (forms.primal_factorise, forms.primal_solve),
     "dual": (forms.dual_factorise, forms.dual_solve),
     "gram": (forms.gram_factorise, forms.gram_solve),
     "hessian": (forms.hessian_factorise, forms.hessian_solve),
 }
-FORMS = ("auto", "primal", "dual", "gram")
+FORMS = ("auto", "primal", "blockwise", "dual", "gram")
 CURVATURES = {
     "gauss-newton": "Gauss-Newton, joint over all layers",
     "layer-gauss-newton": "Gauss-Newton, each layer on its own",
@@ -30,6 +34,11 @@ CURVATURES = {
 }
 SEPARABLE = ("row", "column", "row+column")
 DEFAULT_MEMORY_LIMIT = 4e9
+# Entries of the dense derivative that the blockwise form holds at once, 16 MB: larger
+# blocks do not fit in a cache.
+BLOCK_ENTRIES = 2e6
+# What the blockwise form does more than the primal one: it linearises twice.
+BLOCKWISE_COST = 1.2
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,47 @@ class Curvature:
         """Whether the model has to supply Hessians instead of derivatives."""
         return self.name == "layer-hessian"
 
+    @property
+    def blockwise(self) -> bool:
+        """Whether rows go through some at a time, never all at once."""
+        return "blockwise" in self.forms
+
+    def accumulate(
+        self, systems: tuple[Array, ...], derivative: Factors, prior: Prior
+    ) -> tuple[Array, ...]:
+        """Return the blockwise systems with some more rows."""
+        scale = forms.scales(prior)
+        return tuple(
+            system + forms.products(_pick(derivative, part), _of(scale, part))
+            for system, part in zip(systems, self.parts, strict=True)
+        )
+
+    def accumulated(
+        self, systems: tuple[Array, ...], prior: Prior
+    ) -> tuple[Array, tuple[Array, ...], tuple[Sums, ...]]:
+        """Return log-determinant, inverses and gamma of blockwise systems."""
+        scale = forms.scales(prior)
+        log_dets, inverses, gammas = zip(
+            *(
+                forms.primal_evidence(system, _of(scale, part))
+                for system, part in zip(systems, self.parts, strict=True)
+            ),
+            strict=True,
+        )
+        gamma = tuple(g for of_part in gammas for g in of_part)
+        return sum(log_dets, start=jnp.zeros(())), inverses, gamma
+
+    def cotangent(
+        self, inverses: tuple[Array, ...], derivative: Factors, prior: Prior
+    ) -> Factors:
+        """Return the derivative of ``log_det / 2`` by that of some rows."""
+        scale = forms.scales(prior)
+        found = [
+            forms.primal_cotangent(_pick(derivative, part), _of(scale, part), inverse)
+            for inverse, part in zip(inverses, self.parts, strict=True)
+        ]
+        return _joined(found)
+
     def factorise(self, derivative: Derivative, prior: Prior, full: bool) -> Factorised:
         """Return the system and, if full, log-determinant, cotangent and gamma."""
         if isinstance(derivative, Dense):
@@ -57,10 +107,7 @@ class Curvature:
         systems = tuple(f.system for f in done)
         if not full:
             return Factorised(log_det, systems, None, None)
-        cotangent = Factors(
-            tuple(a for f in done for a in _factors(f.cotangent).left),
-            tuple(a for f in done for a in _factors(f.cotangent).right),
-        )
+        cotangent = _joined([f.cotangent for f in done])
         gamma = tuple(g for f in done if f.gamma for g in f.gamma)
         return Factorised(log_det, systems, cotangent, gamma)
 
@@ -70,6 +117,14 @@ class Curvature:
         """Return the whitened step ``d`` with ``(B + t I) d = -g``."""
         if isinstance(derivative, Dense):
             return forms.primal_solve(systems, derivative, prior, g, t)
+        if self.blockwise:
+            # Nothing but the systems is left of the rows.
+            parts = zip(self.parts, systems, strict=True)
+            solved = [
+                forms.primal_solve(system, derivative, prior, _of(g, part), t)
+                for part, system in parts
+            ]
+            return tuple(block for part in solved for block in part)
         step: list[Array] = []
         for part, form, system in zip(self.parts, self.forms, systems, strict=True):
             step += _FORMS[form][1](
@@ -115,6 +170,10 @@ def choose(
         _choose_form(name, form, part, network, kinds, samples, memory_limit)
         for part in parts
     )
+    if "blockwise" in chosen:
+        # Rows go through some at a time for all parts, or for none.
+        chosen = ("blockwise",) * len(parts)
+        log.info("%d rows go through some at a time", samples)
     return Curvature(name, parts, chosen)
 
 
@@ -140,7 +199,7 @@ def _choose_form(
     elif form != "auto":
         candidates = [form]
     else:
-        candidates = ["primal", "dual", *(["gram"] if separable else [])]
+        candidates = ["primal", "dual", "blockwise", *(["gram"] if separable else [])]
     costs = {c: estimate(c, shapes, samples) for c in candidates}
     fitting = {c: flops for c, (flops, size) in costs.items() if size <= memory_limit}
     if not fitting:
@@ -161,6 +220,9 @@ def estimate(
     N, P = float(samples), float(sum(a * b for a, b in shapes))
     if form == "primal":
         return 4 * N * P**2 + 3 * P**3, 8 * (3 * N * P + 4 * P**2)
+    if form == "blockwise":
+        flops = BLOCKWISE_COST * estimate("primal", shapes, samples)[0]
+        return flops, 8 * (3 * min(N, block_rows(shapes)) * P + 4 * P**2)
     if form == "dual":
         return 4 * N**2 * P + N**3 / 3, 8 * (3 * N * P + 4 * N**2)
     if form == "hessian":
@@ -169,9 +231,20 @@ def estimate(
     return 4 * N**2 * sides + 3 * N**3, 8 * N**2 * (2 * len(shapes) + 4)
 
 
-def _factors(cotangent: Derivative | None) -> Factors:
-    assert isinstance(cotangent, Factors)
-    return cotangent
+def block_rows(shapes: Sequence[tuple[int, int]]) -> int:
+    """Return how many rows the blockwise form takes at once."""
+    return max(1, int(BLOCK_ENTRIES / sum(a * b for a, b in shapes)))
+
+
+def _joined(cotangents: Sequence[Derivative | None]) -> Factors:
+    """Return the cotangents of all parts as one."""
+    lefts: list[Array] = []
+    rights: list[Array] = []
+    for cotangent in cotangents:
+        assert isinstance(cotangent, Factors)
+        lefts += cotangent.left
+        rights += cotangent.right
+    return Factors(tuple(lefts), tuple(rights))
 
 
 def _pick(derivative: Factors, part: tuple[int, ...]) -> Factors:

@@ -114,19 +114,33 @@ def _plus_identity(B: Array, t: Array | float) -> Array:
 def primal_factorise(derivative: Derivative, prior: Prior, full: bool) -> Factorised:
     """Return the curvature from ``B = X'X``, one row and column per weight."""
     scale = scales(prior)
-    X = dense(derivative, scale)
-    B = X.T @ X
+    B = products(derivative, scale)
     if not full:
         return Factorised(jnp.zeros(()), B, None, None)
+    log_det, M_inv, gamma = primal_evidence(B, scale)
+    return Factorised(log_det, B, primal_cotangent(derivative, scale, M_inv), gamma)
+
+
+def products(derivative: Derivative, scale: Params) -> Array:
+    """Return ``X'X``: of some rows, or of all."""
+    X = dense(derivative, scale)
+    return X.T @ X
+
+
+def primal_evidence(B: Array, scale: Params) -> tuple[Array, Array, tuple[Sums, ...]]:
+    """Return the log-determinant, ``(I + B)^-1`` and the effective weights."""
     L = jnp.linalg.cholesky(_plus_identity(B, 1.0))
     M_inv = _inverse(L)
-    cotangent = _pull_back(X @ M_inv, derivative, scale)
-    gamma = _element_gamma(1.0 - jnp.diagonal(M_inv), scale)
-    return Factorised(_log_det(L), B, cotangent, gamma)
+    return _log_det(L), M_inv, _element_gamma(1.0 - jnp.diagonal(M_inv), scale)
+
+
+def primal_cotangent(derivative: Derivative, scale: Params, M_inv: Array) -> Derivative:
+    """Return the derivative of ``log_det / 2`` by the derivatives of some rows."""
+    return _pull_back(dense(derivative, scale) @ M_inv, derivative, scale)
 
 
 def primal_solve(
-    B: Array, derivative: Derivative, prior: Prior, g: Params, t: Array
+    B: Array, derivative: Derivative | None, prior: Prior, g: Params, t: Array
 ) -> Params:
     """Return ``d`` with ``(B + t I) d = -g``."""
     L = jnp.linalg.cholesky(_plus_identity(B, t))
