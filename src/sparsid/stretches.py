@@ -20,8 +20,8 @@ from sparsid.scaling import Scaling
 # share of all.
 IN_A_ROW, FEWEST_STAYS, SATURATED_SHARE = 3, 2, 0.005
 # Once is enough in a signal that never rests and was not about to: equal neighbours
-# elsewhere are at most this share, and it arrived by this share of its median step.
-RESTING_SHARE, ARRIVAL = 0.01, 0.05
+# elsewhere are at most this share, and it arrived by this share of its typical step.
+RESTING_SHARE, ARRIVAL = 0.01, 0.01
 
 
 def stretches_of(records: list[Record]) -> list[Record]:
@@ -98,5 +98,5 @@ def saturation(signals: list[NDArray[np.float64]]) -> float | None:
         return top
     at_top = sum(int(((v[1:] == top) & (v[:-1] == top)).sum()) for v in signals)
     rests = int((steps == 0).sum()) - at_top > RESTING_SHARE * len(steps)
-    slow = not arrivals[0] > ARRIVAL * np.median(steps)
+    slow = not arrivals[0] > ARRIVAL * np.sqrt(np.mean(steps**2))
     return None if rests or slow else top
