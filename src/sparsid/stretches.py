@@ -85,18 +85,18 @@ def saturation(signals: list[NDArray[np.float64]]) -> float | None:
     top = float(np.nanmax(values))
     steps = np.concatenate([np.diff(v) for v in signals])
     steps = np.abs(steps[np.isfinite(steps)])
-    arrivals = []
+    arrivals, held = [], 0
     for v in signals:
         edges = np.flatnonzero(np.diff(np.concatenate([[0], v == top, [0]])))
         firsts, lengths = edges[::2], edges[1::2] - edges[::2]
         # A stretch that begins at its extreme was not seen to arrive there.
-        seen = firsts[(lengths >= IN_A_ROW) & (firsts > 0)]
-        arrivals += [top - v[first - 1] for first in seen]
+        seen = (lengths >= IN_A_ROW) & (firsts > 0)
+        arrivals += [top - v[first - 1] for first in firsts[seen]]
+        held += int((lengths[seen] - 1).sum())
     if not arrivals or (values == top).sum() < SATURATED_SHARE * len(values):
         return None
     if len(arrivals) >= FEWEST_STAYS:
         return top
-    at_top = sum(int(((v[1:] == top) & (v[:-1] == top)).sum()) for v in signals)
-    rests = int((steps == 0).sum()) - at_top > RESTING_SHARE * len(steps)
+    rests = int((steps == 0).sum()) - held > RESTING_SHARE * len(steps)
     slow = not arrivals[0] > ARRIVAL * np.sqrt(np.mean(steps**2))
     return None if rests or slow else top
