@@ -50,6 +50,11 @@ FIT_STEPS = 50
 FIT_TOLERANCE = 0.1
 # Cycles over which the fall of the cost is judged.
 WINDOW = 5
+# A fall so small for each sample changes no prediction, however many there are.
+FALL_PER_SAMPLE = 1e-5
+# Most rows, of all, that changes of structure are worked out on; whether the evidence
+# agrees is asked of all.
+MOVE_ROWS = 20_000
 
 
 class Found(NamedTuple):
@@ -149,7 +154,8 @@ class Identification:
         self._warm_up()
         if settings.prune:
             self._fold()
-        self._cycles("settle", settings.warm_up, steps=2)
+        with self._part_of_rows(settings.settling_rows):
+            self._cycles("settle", settings.warm_up, steps=2)
         if not settings.prune:
             return self._converge("converge")
         self._prune()
@@ -157,25 +163,23 @@ class Identification:
 
     def _warm_up(self) -> None:
         """Learn the rough shape at full width; folding needs no more than that."""
-        with self._part_of_rows():
+        with self._part_of_rows(self.settings.warm_up_rows):
             self._cycles("warm up", self.settings.warm_up, steps=1)
 
     def _conventional(self) -> Outcome:
         """Fit at fixed penalty; norms first on part of the rows, where groups die."""
         if isinstance(self.settings.rule, Norm):
-            with self._part_of_rows():
+            with self._part_of_rows(self.settings.warm_up_rows):
                 self._converge("fit part", until=self.settings.max_cycles // 2)
         return self._converge("fit")
 
     @contextmanager
-    def _part_of_rows(self) -> Iterator[None]:
+    def _part_of_rows(self, most: int) -> Iterator[None]:
         """Work on some of the rows, if there are many.
 
         The cost of a wide network grows with the square and cube of the rows.
         """
-        few = min(self.settings.warm_up_rows, len(self.rows.y))
-        spread = np.linspace(0, len(self.rows.y) - 1, few).round().astype(int)
-        self._use_rows(spread)
+        self._use_rows(_spread(len(self.rows.y), most))
         try:
             yield
         finally:
@@ -195,7 +199,7 @@ class Identification:
         previous = np.inf
         for _ in range(settings.max_cycles):
             for _ in range(FIT_STEPS):
-                if self.descent.step() < FIT_TOLERANCE * settings.tolerance:
+                if self.descent.step() < FIT_TOLERANCE * self._tolerance:
                     break
             self.descent.update()
             self._adopt(self._thresholded())
@@ -203,7 +207,7 @@ class Identification:
             if not self._kept():
                 return Outcome.PRUNED
             cost = self._full_cost()
-            if abs(previous - cost) < settings.tolerance:
+            if abs(previous - cost) < self._tolerance:
                 return Outcome.CONVERGED
             previous = cost
         return Outcome.CYCLES
@@ -220,9 +224,14 @@ class Identification:
                 return Outcome.PRUNED
             if len(costs) > WINDOW:
                 fall = costs[-1 - WINDOW] - costs[-1]
-                if fall < WINDOW * self.settings.tolerance:
+                if fall < WINDOW * self._tolerance:
                     return Outcome.CONVERGED
         return Outcome.CYCLES
+
+    @property
+    def _tolerance(self) -> float:
+        """The fall of the cost in a cycle that no longer counts."""
+        return max(self.settings.tolerance, FALL_PER_SAMPLE * int(self.rows.y.size))
 
     def _cycles(self, phase: str, count: int, steps: int) -> None:
         """Run some cycles, within the limit."""
@@ -242,30 +251,42 @@ class Identification:
 
     def _fold(self) -> None:
         """Fold redundant neurons into the others."""
-        network, state, data = self._here()
+        network, state = self._here()
+        data = self._some_rows()
         tolerance = self.settings.fold_tolerance
         self._adopt(moves.fold_redundant(network, state, data, tolerance))
         self._shrink()
 
     def _thresholded(self) -> State:
-        network, state, _ = self._here()
+        network, state = self._here()
         settings = self.settings
         cut = moves.threshold(state, settings.kappa_upsilon, settings.kappa_w)
         return moves.sweep(network, cut)
 
-    def _here(self) -> tuple[Network, State, Regression]:
-        """Return network, state and data as the moves want them, in NumPy."""
-        d = self.descent
-        return d.network, *jax.device_get((d.state, d.data))
+    def _here(self) -> tuple[Network, State]:
+        """Return network and state as the moves want them, in NumPy."""
+        return self.descent.network, jax.device_get(self.descent.state)
+
+    def _some_rows(self) -> Regression:
+        """Return the data of the moves: of very many rows, some spread over all."""
+        data = self.descent.data
+        chosen = _spread(len(data.y), MOVE_ROWS)
+        if len(chosen) < len(data.y):
+            data = Regression(data.z[chosen], data.y[chosen])
+        found: Regression = jax.device_get(data)
+        return found
 
     def _prune(self) -> None:
         """Remove shares of rows and neurons as long as the evidence agrees."""
         share = LARGEST_SHARE
         while self.cycles < self.settings.max_cycles:
-            network, state, data = self._here()
+            network, state = self._here()
+            data = self._some_rows()
+            share_of_rows = len(data.y) / len(self.descent.data.y)
             order = moves.candidates(network, state, data)
             few = order[: max(1, int(share * len(order)))]
-            chosen = [c for c in few if c.chi2 <= self.settings.largest_chi2]
+            largest = self.settings.largest_chi2 * share_of_rows
+            chosen = [c for c in few if c.chi2 <= largest]
             if not chosen:
                 return
             state = moves.remove(network, state, data, chosen)
@@ -298,11 +319,12 @@ class Identification:
 
     def _shrink(self) -> None:
         """Rebuild smaller arrays if that saves enough."""
-        wide, state, data = self._here()
+        wide, state = self._here()
         network, state, chosen = moves.shrink(wide, state)
         if _size(network) > WORTH_SHRINKING * _size(wide):
             return
         self.columns = self.columns[chosen[REGRESSORS]]
+        data = self.descent.data
         data = Regression(data.z[:, chosen[REGRESSORS]], data.y)
         self.descent = self._descent(network, data, state, damping=self.descent.damping)
 
@@ -343,7 +365,7 @@ class Identification:
         )
 
     def _kept(self) -> int:
-        network, state, _ = self._here()
+        network, state = self._here()
         return sum(moves.kept_weights(network, state))
 
     def _full_cost(self) -> float:
@@ -367,7 +389,7 @@ class Identification:
     def _record(self, phase: str) -> None:
         """Keep the history, tell the caller, stop if asked."""
         d = self.descent
-        network, state, _ = self._here()
+        network, state = self._here()
         kept = moves.kept_weights(network, state)
         self.history.add(
             d,
@@ -395,7 +417,7 @@ class Identification:
         d = self.descent
         if not np.isfinite(d.cost):
             outcome = Outcome.DIVERGED
-        network, state, _ = self._here()
+        network, state = self._here()
         state = moves.sweep(network, state)
         network, state, chosen = moves.shrink(network, state, exact=True)
         kept = sum(moves.kept_weights(network, state))
@@ -412,6 +434,11 @@ class Identification:
             kept,
             time.perf_counter() - self.began,
         )
+
+
+def _spread(rows: int, most: int) -> NDArray[np.intp]:
+    """Return all rows, or so many spread over them."""
+    return np.linspace(0, rows - 1, min(most, rows)).round().astype(np.intp)
 
 
 def _size(network: Network) -> int:

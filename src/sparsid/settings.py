@@ -49,8 +49,8 @@ class Settings:
     ----------
     noise
         Fixed noise variance per scaled output, or None.
-    warm_up, warm_up_rows
-        Cycles at full width, and again after folding; most rows used at full width.
+    warm_up, warm_up_rows, settling_rows
+        Cycles at full width, and again after folding; most rows used for each.
     steps
         Steps of the weights between two updates of the variances.
     fold_tolerance
@@ -68,6 +68,7 @@ class Settings:
     noise: NDArray[np.float64] | None = None
     warm_up: int = 20
     warm_up_rows: int = 400
+    settling_rows: int = 20_000
     steps: int = 3
     max_cycles: int = 500
     tolerance: float = 1.0

@@ -34,11 +34,12 @@ CURVATURES = {
 }
 SEPARABLE = ("row", "column", "row+column")
 DEFAULT_MEMORY_LIMIT = 4e9
-# Entries of the dense derivative that the blockwise form holds at once, 16 MB: larger
-# blocks do not fit in a cache.
-BLOCK_ENTRIES = 2e6
-# What the blockwise form does more than the primal one: it linearises twice.
-BLOCKWISE_COST = 1.2
+# Entries of the dense derivative that the blockwise form holds at once: 1.6 MB stay in
+# a cache.
+BLOCK_ENTRIES = 2e5
+# What it costs in terms of the primal form: it linearises twice, but with many blocks
+# it does not wait for memory (`benchmarks/growth.py`).
+MANY_BLOCKS, FEW_BLOCKS_COST, MANY_BLOCKS_COST = 10, 1.2, 0.8
 
 
 @dataclass(frozen=True)
@@ -221,8 +222,10 @@ def estimate(
     if form == "primal":
         return 4 * N * P**2 + 3 * P**3, 8 * (3 * N * P + 4 * P**2)
     if form == "blockwise":
-        flops = BLOCKWISE_COST * estimate("primal", shapes, samples)[0]
-        return flops, 8 * (3 * min(N, block_rows(shapes)) * P + 4 * P**2)
+        rows = min(N, block_rows(shapes))
+        cost = MANY_BLOCKS_COST if MANY_BLOCKS * rows < N else FEW_BLOCKS_COST
+        flops = cost * estimate("primal", shapes, samples)[0]
+        return flops, 8 * (3 * rows * P + 4 * P**2)
     if form == "dual":
         return 4 * N**2 * P + N**3 / 3, 8 * (3 * N * P + 4 * N**2)
     if form == "hessian":
