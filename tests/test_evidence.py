@@ -54,8 +54,9 @@ def setting(network, kind, form="auto", name="gauss-newton", seed=0):
 @pytest.fixture
 def several_blocks(monkeypatch) -> None:
     """Make the blockwise form take a few rows at once, the last block not full."""
-    monkeypatch.setattr(choice, "BLOCK_ENTRIES", 200)
-    assert SAMPLES % choice.block_rows(Network((3, 4, 2)).shapes)
+    monkeypatch.setattr(choice, "BLOCK_ENTRIES", 1)
+    monkeypatch.setattr(choice, "FEWEST_BLOCK_ROWS", 8)
+    assert SAMPLES % (8 // 2)
 
 
 def evaluate(problem, state, data, weights, full=True):

@@ -184,7 +184,7 @@ def _blockwise(
     """
     curvature, params = problem.curvature, state.params
     shapes = [w.shape for w in params]
-    rows = block_rows(shapes)
+    rows = max(1, block_rows(shapes) // data.y.shape[1])
 
     def linearise(params: Params, block: tuple[Regression, Array]) -> Any:
         part, here = block

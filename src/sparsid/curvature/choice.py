@@ -34,9 +34,9 @@ CURVATURES = {
 }
 SEPARABLE = ("row", "column", "row+column")
 DEFAULT_MEMORY_LIMIT = 4e9
-# Entries of the dense derivative that the blockwise form holds at once: 1.6 MB stay in
-# a cache.
-BLOCK_ENTRIES = 2e5
+# Entries of the dense derivative that the blockwise form holds at once, 1.6 MB that
+# stay in a cache; but at least so many rows, or adding up is dearer than multiplying.
+BLOCK_ENTRIES, FEWEST_BLOCK_ROWS = 2e5, 512
 # What it costs in terms of the primal form: it linearises twice, but with many blocks
 # it does not wait for memory (`benchmarks/growth.py`).
 MANY_BLOCKS, FEW_BLOCKS_COST, MANY_BLOCKS_COST = 10, 1.2, 0.8
@@ -235,8 +235,9 @@ def estimate(
 
 
 def block_rows(shapes: Sequence[tuple[int, int]]) -> int:
-    """Return how many rows the blockwise form takes at once."""
-    return max(1, int(BLOCK_ENTRIES / sum(a * b for a, b in shapes)))
+    """Return how many rows, one for each output, the blockwise form takes at once."""
+    weights = sum(a * b for a, b in shapes)
+    return max(FEWEST_BLOCK_ROWS, int(BLOCK_ENTRIES / weights))
 
 
 def _joined(cotangents: Sequence[Derivative | None]) -> Factors:
