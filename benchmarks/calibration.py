@@ -5,7 +5,8 @@
 
 Each model is finished, recalibrated inside the estimation record, and then compared
 with the test record: one step ahead, and in free run from its first measured outputs.
-`narx` is `NARX()`, `state-space` is `StateSpace()` with the copies of `recalibrate`.
+`narx` is `NARX()`, `state-space` is `StateSpace()` with the copies of `recalibrate`,
+`automatic` is `sparsid.identify(record)`, which has recalibrated bands already.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from sparsid.datasets import Benchmark, simulated_tanks
 from sparsid.forecasts import BandFactors
 
 MODELS = {"narx": sparsid.NARX, "state-space": sparsid.StateSpace}
+AUTOMATIC = "automatic"
 # Draws behind a band in free run.
 SAMPLES = 400
 Row = dict[str, Any]
@@ -43,9 +45,13 @@ def score(
     """
     record, test = benchmark.estimation, benchmark.reveal_test()
     began = time.perf_counter()
-    model = MODELS[name](**settings, seed=seed).fit(record)
-    fitted = time.perf_counter()
-    recalibrate(model, record)
+    if name == AUTOMATIC:
+        model = sparsid.identify(record, seed=seed)
+        fitted = time.perf_counter()
+    else:
+        model = MODELS[name](**settings, seed=seed).fit(record)
+        fitted = time.perf_counter()
+        recalibrate(model, record)
     seconds = {"fit": fitted - began, "recalibrate": time.perf_counter() - fitted}
     factors, rows = model.fitted_.band_factors, []
     plain = BandFactors.none(1)
@@ -54,6 +60,7 @@ def score(
         key: float(benchmark.score(model, key).rmse[0])
         for key in ("one-step", "A", "B", "C")
     }
+    members = _members(model, benchmark)
     print(name, seed, seconds, protocols, f"truth {truth}", flush=True)
     for kind, forecast in (("one-step", one_step), ("free-run", free_run)):
         horizon = forecast.horizon
@@ -77,6 +84,8 @@ def score(
                     ),
                     **found.facts(),
                     "protocols": protocols,
+                    "members": members,
+                    "chosen": model.fitted_.details.get("chosen_candidate"),
                     "truth": truth,
                     "seconds": seconds,
                 }
@@ -87,6 +96,25 @@ def score(
         inside = {k: v[0] for k, v in row["coverage"].items()}
         print(text, inside, "width", row["widths"]["0.9"], flush=True)
     return rows
+
+
+def _members(model: Any, benchmark: Benchmark) -> Row | None:
+    """Return the errors of the members of an ensemble by protocol A, and of their mean.
+
+    A member that runs away would move the mean, and not the median that is scored.
+    """
+    if not isinstance(model, sparsid.StateSpace):
+        return None
+    u, y = benchmark.test_inputs, benchmark.reveal_test().y
+    members = model.members_
+    runs = np.array(
+        [members.member(k).simulate(u, samples=0).mean for k in range(len(members))]
+    )
+    return {
+        "errors": np.sqrt(((runs - y) ** 2).mean((1, 2))).tolist(),
+        "mean": float(np.sqrt(((runs.mean(0) - y) ** 2).mean())),
+        "dropped": members.dropped,
+    }
 
 
 def summary(rows: list[Row]) -> list[Row]:
@@ -120,7 +148,8 @@ def main() -> None:
     """Run one of the two, print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("tanks", "simulated-tanks"))
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    known = (*MODELS, AUTOMATIC)
+    parser.add_argument("--models", nargs="+", choices=known, default=list(MODELS))
     parser.add_argument("--seeds", type=int, help="realisations, or seeds of the fit")
     parser.add_argument("--set", type=json.loads, default={}, help="settings as JSON")
     parser.add_argument("--out", type=Path)

@@ -23,6 +23,7 @@ CASES = [
 PLAIN = {
     "tanh": math.tanh,
     "sigmoid": lambda h: 1 / (1 + math.exp(-h)),
+    "softroot": lambda h: math.sqrt(1 + math.log(1 + math.exp(h))) - 1,
     "relu": lambda h: max(h, 0.0),
 }
 
@@ -104,6 +105,7 @@ def layer_blocks(network, params, z, y, noise):
         ((3, 4, 3, 1), False, "tanh"),
         ((3, 4, 3, 2, 2), True, "tanh"),
         ((3, 4, 3, 1), False, "sigmoid"),
+        ((3, 4, 3, 1), False, "softroot"),
         ((3, 4, 2), True, "relu"),
     ],
 )
@@ -177,5 +179,5 @@ def test_named_axes_are_shared_between_neighbours() -> None:
 
 
 def test_unknown_activation_is_refused() -> None:
-    with pytest.raises(InputError, match="choose one of tanh, sigmoid, relu"):
+    with pytest.raises(InputError, match="choose one of tanh, sigmoid, softroot, relu"):
         Network((1, 1), "gelu")

@@ -19,6 +19,7 @@ from sparsid.free_fitting import (
     held_out_error,
     held_out_fits,
 )
+from sparsid.models.network import SUBLINEAR
 from sparsid.models.state_space import StateNetwork
 from sparsid.objectives import FreeRun, outputs, sensitivities
 from sparsid.outcomes import Outcome
@@ -68,8 +69,10 @@ def test_sensitivities_against_autodiff() -> None:
 
 
 @pytest.mark.usefixtures("x64")
-def test_whatever_the_weights_a_run_is_bounded() -> None:
-    network = StateNetwork(1, 1, 3, (4,), 1, 0.5, (-np.inf,), (np.inf,))
+@pytest.mark.parametrize("activation", SUBLINEAR)
+def test_whatever_the_weights_a_run_is_bounded(activation) -> None:
+    limits = (-np.inf,), (np.inf,)
+    network = StateNetwork(1, 1, 3, (4,), 1, 0.5, *limits, activation)
     u = jnp.asarray(np.random.default_rng(0).normal(size=(3000, 1)))
     for seed in range(5):
         params = network.init(jnp.zeros((1, 1)), key=jax.random.key(seed))
@@ -241,11 +244,12 @@ def test_every_output_has_its_own_noise() -> None:
 def test_coloured_noise_is_recovered_and_preferred() -> None:
     """Known AR(1) plus white noise on a system that the model can represent."""
     rng = np.random.default_rng(1)
-    clean = tank(noise=0.0)
-    a = np.zeros(240)
-    for t in range(1, 240):
+    samples = 480
+    clean = tank(noise=0.0, samples=samples)
+    a = np.zeros(samples)
+    for t in range(1, samples):
         a[t] = 0.9 * a[t - 1] + np.sqrt(1 - 0.9**2) * 0.05 * rng.normal()
-    record = Record(clean.u, clean.y[:, 0] + a + 0.02 * rng.normal(size=240))
+    record = Record(clean.u, clean.y[:, 0] + a + 0.02 * rng.normal(size=samples))
     model = StateSpace(**{**SMALL, "max_cycles": 40}).fit(record)
     white, coloured, phi = (float(p[0]) for p in model.fitted_.noise_parts)
     assert white == pytest.approx(0.02, rel=0.4)

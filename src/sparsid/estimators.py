@@ -188,8 +188,8 @@ class NARX(Estimator[Fitted]):
     delay
         Samples before an input can act; 0 includes ``u(t)``.
     activation
-        ``"tanh"``, ``"sigmoid"`` or ``"relu"``. The evidence does not see where the
-        kinks of ReLU lie: do not compare activations by evidence alone.
+        ``"tanh"``, ``"sigmoid"``, ``"softroot"`` or ``"relu"``. The evidence does not
+        see where the kinks of ReLU lie: do not compare activations by evidence alone.
     linear_path
         Add a linear path from regressors to outputs.
     prior
@@ -381,7 +381,8 @@ class StateSpace(Estimator[Ensemble]):
     hidden
         Widths of the hidden layers of the network.
     activation
-        ``"tanh"`` or ``"sigmoid"``: bounded ones.
+        ``"softroot"``, nothing on one side and a root on the other; ``"tanh"`` or
+        ``"sigmoid"``: those that grow less than in proportion.
     prior
         Prior of the network's layers, as for ``NARX``.
     saturation
@@ -401,9 +402,9 @@ class StateSpace(Estimator[Ensemble]):
     def __init__(
         self,
         states: int | None = None,
-        hidden: Sequence[int] = (10,),
+        hidden: Sequence[int] = (6,),
         *,
-        activation: str = "tanh",
+        activation: str = "softroot",
         prior: str | Sequence[str] = "row+column",
         saturation: str = "auto",
         start_samples: int = 20,

@@ -21,7 +21,7 @@ from sparsid.evidence import Problem, State
 from sparsid.forecasts import BandFactors, Channels
 from sparsid.groups import find_apart, run_apart, split
 from sparsid.history import Progress, Report
-from sparsid.models.network import Params
+from sparsid.models.network import SUBLINEAR, Params
 from sparsid.models.state_space import StateNetwork
 from sparsid.moves import threshold
 from sparsid.noise import Noise
@@ -37,7 +37,7 @@ from sparsid.stretches import held_out, runs_of, saturation, stretches_of
 
 log = logging.getLogger(__name__)
 
-ACTIVATIONS = ("tanh", "sigmoid")
+ACTIVATIONS = SUBLINEAR
 SATURATION = ("auto", "none")
 # Noise at the start: logarithms of scaled variances, and of the odds of phi.
 START_NOISE = (-3.0, -4.5, 2.0)
@@ -79,8 +79,7 @@ class StateSettings(NamedTuple):
         hidden = tuple(widths_of(params["hidden"]))
         if not hidden:
             raise InputError(
-                "hidden=(): a state-space model needs a hidden layer, as in (10,); its "
-                "bounded neurons keep the run bounded"
+                "hidden=(): a state-space model needs a hidden layer, as in (6,)"
             )
         states = params["states"]
         states = outputs + 1 if states is None else whole("states", states, 1, 1000)

@@ -90,10 +90,17 @@ Hidden = Annotated[
     _option(
         MODEL,
         "Widths of the hidden layers before pruning; '' for none. state-space: by "
-        "default 10.",
+        "default 6.",
     ),
 ]
-Activation = Annotated[str, _option(MODEL, "tanh, sigmoid or relu (narx only).")]
+Activation = Annotated[
+    str,
+    _option(
+        MODEL,
+        "tanh, sigmoid, softroot or relu (narx only). state-space: by default "
+        "softroot.",
+    ),
+]
 LinearPath = Annotated[
     bool, _option(MODEL, "Add a linear path past the network.", "--linear-path")
 ]

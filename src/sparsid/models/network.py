@@ -28,6 +28,12 @@ Params = tuple[Array, ...]
 REGRESSORS = "regressors"
 OUTPUTS = "outputs"
 
+
+def _sigmoid(xp: Any, h: Array) -> Array:
+    made: Array = 0.5 * (1.0 + xp.tanh(0.5 * h))
+    return made
+
+
 # f(h), and f', f'' as functions of h and a = f(h); xp is the array namespace.
 _Derivative = Callable[[Any, Array, Array], Array]
 _ACTIVATIONS: dict[str, tuple[Callable[[Any, Array], Array], _Derivative, _Derivative]]
@@ -38,9 +44,19 @@ _ACTIVATIONS = {
         lambda xp, h, a: -2.0 * a * (1.0 - a**2),
     ),
     "sigmoid": (
-        lambda xp, h: 0.5 * (1.0 + xp.tanh(0.5 * h)),
+        lambda xp, h: _sigmoid(xp, h),
         lambda xp, h, a: a * (1.0 - a),
         lambda xp, h, a: a * (1.0 - a) * (1.0 - 2.0 * a),
+    ),
+    # Nothing on one side, a square root on the other: (1 + log(1 + exp h))^1/2 - 1.
+    "softroot": (
+        lambda xp, h: xp.sqrt(1.0 + xp.logaddexp(h, 0.0)) - 1.0,
+        lambda xp, h, a: _sigmoid(xp, h) / (2.0 * (1.0 + a)),
+        lambda xp, h, a: (
+            _sigmoid(xp, h)
+            * (1.0 - _sigmoid(xp, h) * (1.0 + 0.5 / (1.0 + a) ** 2))
+            / (2.0 * (1.0 + a))
+        ),
     ),
     "relu": (
         lambda xp, h: xp.maximum(h, xp.zeros_like(h)),
@@ -49,6 +65,8 @@ _ACTIVATIONS = {
     ),
 }
 ACTIVATIONS = tuple(_ACTIVATIONS)
+# Those whose output grows less than in proportion to their input.
+SUBLINEAR = ("tanh", "sigmoid", "softroot")
 
 
 @dataclass(frozen=True)
@@ -85,7 +103,7 @@ class Network:
     widths
         Regressors, hidden widths, outputs: ``(n_z, n_1, ..., n_y)``.
     activation
-        ``"tanh"``, ``"sigmoid"`` or ``"relu"``.
+        ``"tanh"``, ``"sigmoid"``, ``"softroot"`` or ``"relu"``.
     linear_path
         Whether outputs also depend on the regressors directly.
     """

@@ -4,8 +4,9 @@
     y  = the first states, held where the record shows that they saturate
 
 ``decay = exp(-rate exp(leak)/2)`` lies between zero and one, ``C`` lets a state act on
-earlier ones only, and the network ends in bounded neurons: whatever the weights, a
-bounded input gives a bounded run. States are in units of standardised outputs.
+earlier ones only, and neurons grow less than in proportion to their inputs: whatever
+the weights, a bounded input gives a bounded run. States are in units of standardised
+outputs.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class StateNetwork:
     rate: float
     floor: tuple[float, ...]
     ceiling: tuple[float, ...]
-    activation: str = "tanh"
+    activation: str = "softroot"
 
     @cached_property
     def network(self) -> Network:
