@@ -11,7 +11,10 @@ with the test record: one step ahead, and in free run from its first measured ou
 
 import argparse
 import json
+import multiprocessing
 import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +101,20 @@ def score(
     return rows
 
 
+def realisation(
+    what: str, models: list[str], settings: dict[str, Any], seed: int
+) -> list[Row]:
+    """Return the figures of all models for a seed."""
+    if what == "tanks":
+        benchmark, truth = sparsid.datasets.load("cascaded-tanks"), None
+    else:
+        physics = simulated_tanks.Physics.random(seed)
+        system = simulated_tanks.simulate(seed, physics=physics)
+        benchmark, truth = system.benchmark, system.truth_rmse
+    found = [score(name, settings, benchmark, seed, truth) for name in models]
+    return [row for rows in found for row in rows]
+
+
 def _members(model: Any, benchmark: Benchmark) -> Row | None:
     """Return the errors of the members of an ensemble by protocol A, and of their mean.
 
@@ -152,20 +169,15 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=known, default=list(MODELS))
     parser.add_argument("--seeds", type=int, help="realisations, or seeds of the fit")
     parser.add_argument("--set", type=json.loads, default={}, help="settings as JSON")
+    parser.add_argument("--workers", type=int, default=1, help="processes at once")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
-    recorded = args.what == "tanks"
-    rows = []
-    for seed in range(args.seeds or (5 if recorded else 20)):
-        truth = None
-        if recorded:
-            benchmark = sparsid.datasets.load("cascaded-tanks")
-        else:
-            physics = simulated_tanks.Physics.random(seed)
-            system = simulated_tanks.simulate(seed, physics=physics)
-            benchmark, truth = system.benchmark, system.truth_rmse
-        for name in args.models:
-            rows += score(name, args.set, benchmark, seed, truth)
+    seeds = range(args.seeds or (5 if args.what == "tanks" else 20))
+    one = partial(realisation, args.what, args.models, args.set)
+    with ProcessPoolExecutor(
+        args.workers, multiprocessing.get_context("spawn")
+    ) as pool:
+        rows = [row for found in pool.map(one, seeds) for row in found]
     result = {
         "data": args.what,
         "settings": args.set,

@@ -289,9 +289,27 @@ def test_chosen_form_has_the_lowest_estimate() -> None:
 def test_too_large_for_memory_is_refused_before_anything_is_allocated() -> None:
     network = Network((50, 5000, 5000, 1))
     with pytest.raises(InputError, match=r"memory limit of 4\.0 GB .*primal .*GB.*use"):
-        choose("gauss-newton", "auto", network, ("shape",) * 3, 10**6)
+        choose("gauss-newton", "primal", network, ("shape",) * 3, 10**6)
     with pytest.raises(InputError, match=r"memory limit of 0\.0 GB"):
         choose("gauss-newton", "gram", network, ("row",) * 3, 1000, memory_limit=1e6)
+
+
+@pytest.mark.parametrize("name", ["gauss-newton", "layer-gauss-newton"])
+def test_each_weight_on_its_own_where_nothing_else_fits(name, caplog) -> None:
+    network = Network((50, 5000, 5000, 1))
+    chosen = choose(name, "auto", network, ("shape",) * 3, 10**6)
+    assert chosen.name == "diagonal"
+    assert "each weight is taken on its own" in caplog.text
+    with pytest.raises(InputError, match="one form"):
+        choose("diagonal", "gram", network, ("row",) * 3, 10)
+
+
+def test_very_many_rows_go_through_some_at_a_time() -> None:
+    network, kinds = Network((9, 10, 1)), ("row",) * 2
+    assert choose("gauss-newton", "auto", network, kinds, 10**6).forms == ("blockwise",)
+    assert choose("gauss-newton", "auto", network, kinds, 10**3).forms == ("primal",)
+    layers = choose("layer-gauss-newton", "auto", network, kinds, 10**6)
+    assert layers.forms == ("blockwise", "blockwise")
 
 
 def test_a_dearer_form_is_taken_when_the_cheapest_does_not_fit() -> None:

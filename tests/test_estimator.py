@@ -526,6 +526,10 @@ def test_posterior_covariance_against_the_naive_formula(monkeypatch) -> None:
     np.testing.assert_allclose(
         laplace(few, prior).std, np.sqrt(np.diag(naive)), rtol=1e-7
     )
+    monkeypatch.setattr(posterior, "LARGEST_SYSTEM", 1)
+    alone = laplace(linearised, prior)
+    assert alone.covariance is None
+    np.testing.assert_allclose(alone.std, 1 / np.sqrt(1 / v + (X**2).sum(0)), rtol=1e-7)
 
 
 def test_one_step_bands_hold_what_they_promise(mimo) -> None:

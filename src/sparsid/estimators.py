@@ -207,9 +207,12 @@ class NARX(Estimator[Fitted]):
         ``"guarded"``: steps that lower the full evidence cost, folding, checked
         removals. ``"paper"``: the plain Algorithm 1 with its two thresholds.
     curvature
-        ``"gauss-newton"``, ``"layer-gauss-newton"`` or ``"layer-hessian"`` (exact).
+        ``"gauss-newton"``, ``"layer-gauss-newton"``, ``"layer-hessian"`` (exact) or
+        ``"diagonal"``, which is also taken, with a warning, where neither of the first
+        two fits in memory.
     form
-        ``"auto"``, ``"primal"``, ``"dual"`` or ``"gram"``.
+        ``"auto"``, ``"primal"``, ``"blockwise"`` (primal, some rows at a time),
+        ``"dual"`` or ``"gram"``.
     noise_std
         Fix the noise standard deviation, in the outputs' units; None estimates it.
     prune

@@ -213,9 +213,7 @@ def _blockwise(
         return jax.tree.map(jnp.add, sums, found), None
 
     blocks = _cut(data, rows)
-    sizes = [sum(shapes[b][0] * shapes[b][1] for b in p) for p in curvature.parts]
-    nothing = tuple(jnp.zeros((n, n)) for n in sizes)
-    systems, _ = jax.lax.scan(products, nothing, blocks)
+    systems, _ = jax.lax.scan(products, curvature.nothing(shapes), blocks)
     log_det, inverses, gamma = curvature.accumulated(systems, metric)
     outputs = jnp.zeros(data.y.shape[1])
     start = (outputs, jax.tree.map(jnp.zeros_like, params), outputs)

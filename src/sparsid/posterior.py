@@ -19,6 +19,7 @@ from sparsid.curvature.forms import (
     Dense,
     Derivative,
     dense,
+    diagonal_products,
     flatten,
     products,
     scales,
@@ -32,6 +33,9 @@ from sparsid.priors import Prior
 # Above this many weights only standard deviations are kept: a full covariance would
 # make model files of more than 30 MB.
 LARGEST_COVARIANCE = 2000
+# Entries of the system, or of the whole derivative, beyond which each weight is taken
+# on its own: 4 GB.
+LARGEST_SYSTEM = 5e8
 # Entries of a dense derivative held at once, 160 MB.
 LARGEST_PIECE = 2e7
 
@@ -143,6 +147,10 @@ def laplace(linearised: Linearised, prior: Prior) -> Posterior:
     derivative, scale = linearised.derivative, scales(prior)
     s = np.asarray(flatten(scale))
     samples, outputs = _size(derivative)
+    if len(s) * min(len(s), samples * outputs) > LARGEST_SYSTEM:
+        assert isinstance(derivative, Factors)
+        d = sum(np.asarray(_squares(p, scale)) for p in _pieces(derivative, 1))
+        return Posterior(s / np.sqrt(1.0 + d), None, s)
     if len(s) > max(LARGEST_COVARIANCE, samples * outputs):
         shrinkage = np.asarray(_shrinkage(derivative, scale))
         return Posterior(s * np.sqrt(np.maximum(1.0 - shrinkage, 0.0)), None, s)
@@ -154,7 +162,7 @@ def laplace(linearised: Linearised, prior: Prior) -> Posterior:
     return Posterior(std, C if len(s) <= LARGEST_COVARIANCE else None, s)
 
 
-_products = jax.jit(products)
+_products, _squares = jax.jit(products), jax.jit(diagonal_products)
 
 
 @jax.jit

@@ -132,10 +132,10 @@ Strength = Annotated[
 ]
 Algorithm = Annotated[str, _option(FIT, "guarded or paper.")]
 Curvature = Annotated[
-    str, _option(FIT, "gauss-newton, layer-gauss-newton or layer-hessian.")
+    str, _option(FIT, "gauss-newton, layer-gauss-newton, layer-hessian or diagonal.")
 ]
 Form = Annotated[
-    str, _option(FIT, "Form of the curvature: auto, primal, dual or gram.")
+    str, _option(FIT, "Form of the curvature: auto, primal, blockwise, dual or gram.")
 ]
 NoiseStd = Annotated[
     list[float] | None,
@@ -215,7 +215,7 @@ Recalibrate = Annotated[
     _option(
         FIT,
         "Compare the bands with errors on held-out blocks and set their width by "
-        "that. The automatic mode always does; here it costs four more fits.",
+        "that. The automatic mode always does; here it costs eight more fits.",
         "--recalibrate",
     ),
 ]

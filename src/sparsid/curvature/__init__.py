@@ -17,6 +17,7 @@ form        system                          when
 =========== =============================== ======================================
 primal      ``I + X'X`` (P x P)             few weights
 blockwise   the same, summed over rows      few weights, very many samples
+diagonal    the diagonal of it, summed      nothing else fits; approximate
 dual        ``I + X X'`` (N x N), X dense   few samples, any prior
 gram        ``I + X X'`` without X          few samples, wide layers, separable
 =========== =============================== ======================================

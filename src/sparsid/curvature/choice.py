@@ -18,19 +18,35 @@ from sparsid.priors import Prior, Sums
 
 log = logging.getLogger(__name__)
 
-# Adding a form or a curvature: one line here, its two functions in `forms`. The
-# blockwise form is the primal one, accumulated (`Curvature.accumulate`).
+# Adding a form or a curvature: one line here, its two functions in `forms`.
 _FORMS: dict[str, tuple[Callable[..., Factorised], Callable[..., Params]]] = {
     "primal": (forms.primal_factorise, forms.primal_solve),
     "dual": (forms.dual_factorise, forms.dual_solve),
     "gram": (forms.gram_factorise, forms.gram_solve),
     "hessian": (forms.hessian_factorise, forms.hessian_solve),
 }
+# Forms of rows that come some at a time: what is summed up over them, what follows
+# for the evidence, its gradient by some rows, the step.
+_ACCUMULATED: dict[str, tuple[Callable[..., Any], ...]] = {
+    "blockwise": (
+        forms.products,
+        forms.primal_evidence,
+        forms.primal_cotangent,
+        forms.blockwise_solve,
+    ),
+    "diagonal": (
+        forms.diagonal_products,
+        forms.diagonal_evidence,
+        forms.diagonal_cotangent,
+        forms.diagonal_solve,
+    ),
+}
 FORMS = ("auto", "primal", "blockwise", "dual", "gram")
 CURVATURES = {
     "gauss-newton": "Gauss-Newton, joint over all layers",
     "layer-gauss-newton": "Gauss-Newton, each layer on its own",
     "layer-hessian": "the paper's exact layer Hessian, made positive",
+    "diagonal": "Gauss-Newton, each weight on its own; approximate",
 }
 SEPARABLE = ("row", "column", "row+column")
 DEFAULT_MEMORY_LIMIT = 4e9
@@ -58,7 +74,17 @@ class Curvature:
     @property
     def blockwise(self) -> bool:
         """Whether rows go through some at a time, never all at once."""
-        return "blockwise" in self.forms
+        return self.forms[0] in _ACCUMULATED
+
+    @property
+    def _steps(self) -> tuple[Callable[..., Any], ...]:
+        return _ACCUMULATED[self.forms[0]]
+
+    def nothing(self, shapes: Sequence[tuple[int, int]]) -> tuple[Array, ...]:
+        """Return the blockwise systems before the first rows."""
+        sizes = [sum(shapes[b][0] * shapes[b][1] for b in part) for part in self.parts]
+        flat = self.forms[0] == "diagonal"
+        return tuple(jnp.zeros(n if flat else (n, n)) for n in sizes)
 
     def accumulate(
         self, systems: tuple[Array, ...], derivative: Factors, prior: Prior
@@ -66,7 +92,7 @@ class Curvature:
         """Return the blockwise systems with some more rows."""
         scale = forms.scales(prior)
         return tuple(
-            system + forms.products(_pick(derivative, part), _of(scale, part))
+            system + self._steps[0](_pick(derivative, part), _of(scale, part))
             for system, part in zip(systems, self.parts, strict=True)
         )
 
@@ -77,7 +103,7 @@ class Curvature:
         scale = forms.scales(prior)
         log_dets, inverses, gammas = zip(
             *(
-                forms.primal_evidence(system, _of(scale, part))
+                self._steps[1](system, _of(scale, part))
                 for system, part in zip(systems, self.parts, strict=True)
             ),
             strict=True,
@@ -91,7 +117,7 @@ class Curvature:
         """Return the derivative of ``log_det / 2`` by that of some rows."""
         scale = forms.scales(prior)
         found = [
-            forms.primal_cotangent(_pick(derivative, part), _of(scale, part), inverse)
+            self._steps[2](_pick(derivative, part), _of(scale, part), inverse)
             for inverse, part in zip(inverses, self.parts, strict=True)
         ]
         return _joined(found)
@@ -121,10 +147,7 @@ class Curvature:
         if self.blockwise:
             # Nothing but the systems is left of the rows.
             parts = zip(self.parts, systems, strict=True)
-            solved = [
-                forms.primal_solve(system, derivative, prior, _of(g, part), t)
-                for part, system in parts
-            ]
+            solved = [self._steps[3](system, _of(g, part), t) for part, system in parts]
             return tuple(block for part in solved for block in part)
         step: list[Array] = []
         for part, form, system in zip(self.parts, self.forms, systems, strict=True):
@@ -161,6 +184,8 @@ def choose(
         raise InputError(
             f"curvature={name!r} is not known: choose one of {', '.join(CURVATURES)}"
         )
+    if name == "diagonal":
+        return _diagonal(form, network)
     if form not in FORMS:
         raise InputError(
             f"form={form!r} is not known: choose one of {', '.join(FORMS)}"
@@ -173,9 +198,30 @@ def choose(
     )
     if "blockwise" in chosen:
         # Rows go through some at a time for all parts, or for none.
-        chosen = ("blockwise",) * len(parts)
+        chosen = tuple(
+            _choose_form(name, "blockwise", part, network, kinds, samples, memory_limit)
+            for part in parts
+        )
+    if None in chosen:
+        log.warning(
+            "no exact form of the curvature of %d weights on %d rows fits in %.3g GB: "
+            "each weight is taken on its own",
+            network.weights,
+            samples,
+            memory_limit / 1e9,
+        )
+        return _diagonal(form, network)
+    if "blockwise" in chosen:
         log.info("%d rows go through some at a time", samples)
-    return Curvature(name, parts, chosen)
+    return Curvature(name, parts, tuple(f for f in chosen if f))
+
+
+def _diagonal(form: str, network: Network) -> Curvature:
+    """Return the curvature of each weight on its own, which always fits."""
+    if form != "auto":
+        raise InputError("curvature='diagonal' has one form: leave form out")
+    parts = tuple((b,) for b in range(len(network.blocks)))
+    return Curvature("diagonal", parts, ("diagonal",) * len(parts))
 
 
 def _choose_form(
@@ -186,7 +232,8 @@ def _choose_form(
     kinds: tuple[str, ...],
     samples: int,
     memory_limit: float,
-) -> str:
+) -> str | None:
+    """Return the cheapest form that fits, None if there is no exact one."""
     shapes = [network.shapes[b] for b in part]
     separable = all(kinds[b] in SEPARABLE for b in part)
     if form == "gram" and not separable:
@@ -203,6 +250,8 @@ def _choose_form(
         candidates = ["primal", "dual", "blockwise", *(["gram"] if separable else [])]
     costs = {c: estimate(c, shapes, samples) for c in candidates}
     fitting = {c: flops for c, (flops, size) in costs.items() if size <= memory_limit}
+    if not fitting and form in ("auto", "blockwise") and name != "layer-hessian":
+        return None
     if not fitting:
         needs = ", ".join(f"{c} {size / 1e9:.1f} GB" for c, (_, size) in costs.items())
         raise InputError(

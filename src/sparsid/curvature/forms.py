@@ -140,11 +140,51 @@ def primal_cotangent(derivative: Derivative, scale: Params, M_inv: Array) -> Der
 
 
 def primal_solve(
-    B: Array, derivative: Derivative | None, prior: Prior, g: Params, t: Array
+    B: Array, derivative: Derivative, prior: Prior, g: Params, t: Array
 ) -> Params:
     """Return ``d`` with ``(B + t I) d = -g``."""
+    return blockwise_solve(B, g, t)
+
+
+def blockwise_solve(B: Array, g: Params, t: Array) -> Params:
+    """Return the same when nothing but the system is left of the rows."""
     L = jnp.linalg.cholesky(_plus_identity(B, t))
     return unflatten(-cho_solve((L, True), flatten(g)), g)
+
+
+# -- diagonal --------------------------------------------------------------------
+
+
+def diagonal_products(derivative: Factors, scale: Params) -> Array:
+    """Return the diagonal of ``X'X``, without X."""
+    return flatten(
+        tuple(
+            s**2 * ((left**2).T @ (right**2).sum(1))
+            for left, right, s in zip(*derivative, scale, strict=True)
+        )
+    )
+
+
+def diagonal_evidence(d: Array, scale: Params) -> tuple[Array, Array, tuple[Sums, ...]]:
+    """Return the log-determinant, ``1 / (1 + d)`` and the effective weights."""
+    return jnp.log1p(d).sum(), 1.0 / (1.0 + d), _element_gamma(d / (1.0 + d), scale)
+
+
+def diagonal_cotangent(derivative: Factors, scale: Params, inverse: Array) -> Factors:
+    """Return the derivative of ``log_det / 2`` by the derivatives of some rows."""
+    lefts, rights = [], []
+    for left, right, s, block in zip(
+        *derivative, scale, unflatten(inverse, scale), strict=True
+    ):
+        weights = s**2 * block
+        lefts.append(left * ((right**2).sum(1) @ weights.T))
+        rights.append(right * (left**2 @ weights)[:, None])
+    return Factors(tuple(lefts), tuple(rights))
+
+
+def diagonal_solve(d: Array, g: Params, t: Array) -> Params:
+    """Return ``-g / (d + t)``."""
+    return unflatten(-flatten(g) / (d + t), g)
 
 
 # -- dual ------------------------------------------------------------------------
