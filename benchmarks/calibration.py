@@ -24,6 +24,7 @@ import sparsid
 from sparsid.calibration import LEVELS, calibration, recalibrate
 from sparsid.datasets import Benchmark, simulated_tanks
 from sparsid.forecasts import BandFactors
+from sparsid.processes import keep_freed_memory
 
 MODELS = {"narx": sparsid.NARX, "state-space": sparsid.StateSpace}
 AUTOMATIC = "automatic"
@@ -105,6 +106,7 @@ def realisation(
     what: str, models: list[str], settings: dict[str, Any], seed: int
 ) -> list[Row]:
     """Return the figures of all models for a seed."""
+    keep_freed_memory()
     if what == "tanks":
         benchmark, truth = sparsid.datasets.load("cascaded-tanks"), None
     else:

@@ -24,6 +24,7 @@ from sparsid.baselines import Arx
 from sparsid.calibration import TRIAL_CYCLES, factors_of
 from sparsid.datasets import simulated_tanks, systems
 from sparsid.free_fitting import held_out_error, held_out_fits
+from sparsid.processes import keep_freed_memory
 from sparsid.scaling import Scaling
 
 Row = dict[str, Any]
@@ -163,6 +164,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     run, default = kinds[args.what]
+    keep_freed_memory()
     recipe = Recipe(args.auto, args.set)
     if args.what == "tanks" and args.set:
         parser.error(

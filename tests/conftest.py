@@ -27,6 +27,10 @@ install_import_hook(
 # Compilation dominates the suite: workers and later runs share compiled programs.
 _CACHE = Path(__file__).parents[1] / ".pytest_cache" / "jax"
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(_CACHE)
+# Small problems: time spent on faster programs does not come back. Commands started by
+# tests do the same.
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+jax.config.update("jax_disable_most_optimizations", True)
 jax.config.update("jax_compilation_cache_dir", str(_CACHE))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 

@@ -170,7 +170,7 @@ def test_gaps_and_several_records() -> None:
 
 def test_saturation_is_found_and_kept_to() -> None:
     record = tank(top=1.3)
-    model = StateSpace(**{**SMALL, "max_cycles": 5}).fit(record)
+    model = StateSpace(**{**SMALL, "max_cycles": 1}).fit(record)
     assert model.fitted_.details["notes"] == ["level saturates at 1.3"]
     run = model.simulate(10.0 * record.u, samples=0)
     assert run.mean.max() == pytest.approx(1.3)
