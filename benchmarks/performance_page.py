@@ -102,6 +102,26 @@ def compilations(found: dict[str, Any]) -> str:
     return table(["", "cycles", "compilations", f"after cycle {after}"], body)
 
 
+def growth(found: dict[str, Any]) -> str:
+    """Return time and memory at every point, and how they grow at the end."""
+    body = []
+    for what, measured in found["growth"].items():
+        slopes = measured["exponents"]
+        for row in measured["rows"]:
+            last = row is measured["rows"][-1]
+            body.append(
+                [
+                    what,
+                    f"{row['count']:,}".replace(",", " "),
+                    row.get("form", ""),
+                    f"{row['seconds']:.3g}",
+                    f"{row['peak_gb']:.2f}",
+                    f"{slopes['seconds']:.2f}" if last else "",
+                ]
+            )
+    return table(["", "", "form", "seconds", "peak GB", "last slope"], body)
+
+
 # By result file: the tables of the page, and what makes them.
 TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
     "rivals": {
@@ -114,6 +134,7 @@ TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
         ),
     },
     "limit": {"limit": limit, "pieces": pieces},
+    "growth": {"growth": growth},
     "start_up": {"start-up": start_up, "compilations": compilations},
 }
 

@@ -51,7 +51,7 @@ FIT_TOLERANCE = 0.1
 # Cycles over which the fall of the cost is judged.
 WINDOW = 5
 # A fall so small for each sample changes no prediction, however many there are.
-FALL_PER_SAMPLE = 1e-5
+FALL_PER_SAMPLE = 1e-4
 # Most rows, of all, that changes of structure are worked out on; whether the evidence
 # agrees is asked of all.
 MOVE_ROWS = 20_000
