@@ -37,6 +37,11 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 @pytest.fixture
 def x64() -> Iterator[None]:
-    """64-bit arithmetic for the engine's tests; the estimator switches it on itself."""
+    """64-bit arithmetic for the engine's tests; the estimator switches it on itself.
+
+    The engine's own programs are tested as users run them.
+    """
+    jax.config.update("jax_disable_most_optimizations", False)
     with jax.enable_x64(True):
         yield
+    jax.config.update("jax_disable_most_optimizations", True)

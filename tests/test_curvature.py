@@ -294,12 +294,12 @@ def test_too_large_for_memory_is_refused_before_anything_is_allocated() -> None:
         choose("gauss-newton", "gram", network, ("row",) * 3, 1000, memory_limit=1e6)
 
 
-@pytest.mark.parametrize("name", ["gauss-newton", "layer-gauss-newton"])
-def test_each_weight_on_its_own_where_nothing_else_fits(name, caplog) -> None:
+def test_each_weight_on_its_own_if_asked_for() -> None:
     network = Network((50, 5000, 5000, 1))
-    chosen = choose(name, "auto", network, ("shape",) * 3, 10**6)
-    assert chosen.name == "diagonal"
-    assert "each weight is taken on its own" in caplog.text
+    with pytest.raises(InputError, match="curvature='diagonal'"):
+        choose("gauss-newton", "auto", network, ("shape",) * 3, 10**6)
+    chosen = choose("diagonal", "auto", network, ("shape",) * 3, 10**6)
+    assert chosen.forms == ("diagonal",) * 3
     with pytest.raises(InputError, match="one form"):
         choose("diagonal", "gram", network, ("row",) * 3, 10)
 
@@ -310,6 +310,10 @@ def test_very_many_rows_go_through_some_at_a_time() -> None:
     assert choose("gauss-newton", "auto", network, kinds, 10**3).forms == ("primal",)
     layers = choose("layer-gauss-newton", "auto", network, kinds, 10**6)
     assert layers.forms == ("blockwise", "blockwise")
+    # A wide layer that would not fit keeps the others from it.
+    wide = Network((11, 200, 200, 1))
+    layers = choose("layer-gauss-newton", "auto", wide, ("row",) * 3, 8000)
+    assert layers.forms == ("primal", "gram", "primal")
 
 
 def test_a_dearer_form_is_taken_when_the_cheapest_does_not_fit() -> None:

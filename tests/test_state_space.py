@@ -189,6 +189,7 @@ def test_what_counts_as_saturation() -> None:
     assert saturation([np.array(stay)]) == 2
     assert saturation([np.array([0.0, 0, *stay])]) is None
     assert saturation([np.minimum(1.0 - 0.5 ** np.arange(99.0), 1.0)]) is None
+    assert saturation([np.round(1.0 - np.exp(-np.arange(300.0) / 2), 2)]) is None
     # A record may begin at rest.
     assert saturation([np.array([2.0, 2, 2, 0, 1, 2, 2, 2])]) is None
     assert saturation([np.array([0.0, 2, 1, 2, 1, 2])]) is None

@@ -208,8 +208,7 @@ class NARX(Estimator[Fitted]):
         removals. ``"paper"``: the plain Algorithm 1 with its two thresholds.
     curvature
         ``"gauss-newton"``, ``"layer-gauss-newton"``, ``"layer-hessian"`` (exact) or
-        ``"diagonal"``, which is also taken, with a warning, where neither of the first
-        two fits in memory.
+        ``"diagonal"``, an approximation for what does not fit in memory otherwise.
     form
         ``"auto"``, ``"primal"``, ``"blockwise"`` (primal, some rows at a time),
         ``"dual"`` or ``"gram"``.
@@ -224,7 +223,8 @@ class NARX(Estimator[Fitted]):
     max_cycles, tolerance
         End of the fit: so many cycles, or a cost (-2 log evidence, or -2 log
         likelihood with the penalty) that falls by less per cycle; None: 1 for sparse
-        Bayes, 0.05 for the other methods. A fit to the free run counts its own cycles.
+        Bayes, 0.05 for the other methods, for each ten thousand samples if there are
+        more. A fit to the free run counts its own cycles.
     starts
         Random starts; the one with the best evidence is kept.
     workers

@@ -27,6 +27,9 @@ from sparsid.objectives import Objective, Regression
 from sparsid.priors import Prior, Sums, energy, safe_divide
 from sparsid.rules import Rule
 
+# Most effective weights of an output, as a share of its samples.
+MOST_EFFECTIVE = 0.99
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -218,6 +221,8 @@ def _blockwise(
     outputs = jnp.zeros(data.y.shape[1])
     start = (outputs, jax.tree.map(jnp.zeros_like, params), outputs)
     (squares, slope, paid), _ = jax.lax.scan(gradients, start, blocks)
+    # Weights taken on their own may seem to be more than the samples pay for.
+    paid = jnp.minimum(paid, MOST_EFFECTIVE * len(data.y))
     volume = len(data.y) * jnp.log(2 * jnp.pi * state.noise).sum()
     if not full:
         return _Fit(squares, volume, slope, jnp.zeros(()), systems, None, None, None)

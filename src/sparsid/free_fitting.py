@@ -37,7 +37,6 @@ from sparsid.stretches import held_out, runs_of, saturation, stretches_of
 
 log = logging.getLogger(__name__)
 
-ACTIVATIONS = SUBLINEAR
 SATURATION = ("auto", "none")
 # Noise at the start: logarithms of scaled variances, and of the odds of phi.
 START_NOISE = (-3.0, -4.5, 2.0)
@@ -91,7 +90,7 @@ class StateSettings(NamedTuple):
         return StateSettings(
             states,
             hidden,
-            one_of("activation", params["activation"], ACTIVATIONS),
+            one_of("activation", params["activation"], SUBLINEAR),
             params["prior"],
             one_of("saturation", params["saturation"], SATURATION),
             whole("start_samples", params["start_samples"], 1, LARGEST_COUNT),

@@ -50,11 +50,8 @@ FIT_STEPS = 50
 FIT_TOLERANCE = 0.1
 # Cycles over which the fall of the cost is judged.
 WINDOW = 5
-# A fall so small for each sample changes no prediction, however many there are.
-FALL_PER_SAMPLE = 1e-4
-# Most rows, of all, that changes of structure are worked out on; whether the evidence
-# agrees is asked of all.
-MOVE_ROWS = 20_000
+# Beyond so many samples the tolerance grows with them: the same share of the noise.
+MANY_SAMPLES = 10_000
 
 
 class Found(NamedTuple):
@@ -111,6 +108,7 @@ class Identification:
         self.columns = np.arange(network.axes[REGRESSORS])
         self.began = time.perf_counter()
         self.structures = 0
+        self.folded = False
         self.history = History()
         params = network.init(key=key)
         prior = start_prior(network, settings.kinds)
@@ -143,7 +141,7 @@ class Identification:
                 outcome = self._conventional()
         except _Stop:
             outcome = Outcome.STOPPED
-            if not self.descent.evaluated:
+            if self.settings.prune and not self.folded:
                 # Stopped at full width on part of the rows: all rows need it folded.
                 self._fold()
         return self._finish(outcome)
@@ -231,7 +229,8 @@ class Identification:
     @property
     def _tolerance(self) -> float:
         """The fall of the cost in a cycle that no longer counts."""
-        return max(self.settings.tolerance, FALL_PER_SAMPLE * int(self.rows.y.size))
+        samples = int(self.descent.data.y.size)
+        return self.settings.tolerance * max(1.0, samples / MANY_SAMPLES)
 
     def _cycles(self, phase: str, count: int, steps: int) -> None:
         """Run some cycles, within the limit."""
@@ -256,6 +255,7 @@ class Identification:
         tolerance = self.settings.fold_tolerance
         self._adopt(moves.fold_redundant(network, state, data, tolerance))
         self._shrink()
+        self.folded = True
 
     def _thresholded(self) -> State:
         network, state = self._here()
@@ -268,9 +268,12 @@ class Identification:
         return self.descent.network, jax.device_get(self.descent.state)
 
     def _some_rows(self) -> Regression:
-        """Return the data of the moves: of very many rows, some spread over all."""
+        """Return the data that changes of structure are worked out on.
+
+        Of very many rows, some spread over all; the evidence is asked about all.
+        """
         data = self.descent.data
-        chosen = _spread(len(data.y), MOVE_ROWS)
+        chosen = _spread(len(data.y), self.settings.settling_rows)
         if len(chosen) < len(data.y):
             data = Regression(data.z[chosen], data.y[chosen])
         found: Regression = jax.device_get(data)

@@ -34,8 +34,8 @@ from sparsid.priors import Prior
 # make model files of more than 30 MB.
 LARGEST_COVARIANCE = 2000
 # Entries of the system, or of the whole derivative, beyond which each weight is taken
-# on its own: 4 GB.
-LARGEST_SYSTEM = 5e8
+# on its own: 0.8 GB, of which some copies are needed.
+LARGEST_SYSTEM = 1e8
 # Entries of a dense derivative held at once, 160 MB.
 LARGEST_PIECE = 2e7
 
@@ -47,7 +47,8 @@ class Posterior:
     Attributes
     ----------
     covariance
-        None for very wide models; then weights count as independent.
+        None for very wide models; then weights count as independent. For the widest
+        the deviations are those of each weight given all others: too small.
     prior_std
         What the weights were expected to be before the data, around zero; infinite
         where nothing was.
@@ -148,8 +149,8 @@ def laplace(linearised: Linearised, prior: Prior) -> Posterior:
     s = np.asarray(flatten(scale))
     samples, outputs = _size(derivative)
     if len(s) * min(len(s), samples * outputs) > LARGEST_SYSTEM:
-        assert isinstance(derivative, Factors)
-        d = sum(np.asarray(_squares(p, scale)) for p in _pieces(derivative, 1))
+        pieces = _pieces(derivative, int(np.sqrt(len(s))))
+        d = sum(np.asarray(_squares(piece, scale)) for piece in pieces)
         return Posterior(s / np.sqrt(1.0 + d), None, s)
     if len(s) > max(LARGEST_COVARIANCE, samples * outputs):
         shrinkage = np.asarray(_shrinkage(derivative, scale))

@@ -50,7 +50,8 @@ class Settings:
     noise
         Fixed noise variance per scaled output, or None.
     warm_up, warm_up_rows, settling_rows
-        Cycles at full width, and again after folding; most rows used for each.
+        Cycles at full width, and again after folding; most rows used for each. Changes
+        of structure are worked out on as many as the latter.
     steps
         Steps of the weights between two updates of the variances.
     fold_tolerance

@@ -97,6 +97,7 @@ def saturation(signals: list[NDArray[np.float64]]) -> float | None:
         return None
     if len(arrivals) >= FEWEST_STAYS:
         return top
-    rests = int((steps == 0).sum()) - held > RESTING_SHARE * len(steps)
-    slow = not arrivals[0] > ARRIVAL * np.sqrt(np.mean(steps**2))
+    rests = int((steps == 0).sum()) - held > RESTING_SHARE * (len(steps) - held)
+    moving = steps[steps > 0]
+    slow = not arrivals[0] > ARRIVAL * np.sqrt(np.mean(moving**2))
     return None if rests or slow else top

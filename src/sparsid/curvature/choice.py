@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -18,23 +18,33 @@ from sparsid.priors import Prior, Sums
 
 log = logging.getLogger(__name__)
 
-# Adding a form or a curvature: one line here, its two functions in `forms`.
+# Adding a form: one line here with its two functions in `forms`, or four for rows that
+# come some at a time.
 _FORMS: dict[str, tuple[Callable[..., Factorised], Callable[..., Params]]] = {
     "primal": (forms.primal_factorise, forms.primal_solve),
     "dual": (forms.dual_factorise, forms.dual_solve),
     "gram": (forms.gram_factorise, forms.gram_solve),
     "hessian": (forms.hessian_factorise, forms.hessian_solve),
 }
-# Forms of rows that come some at a time: what is summed up over them, what follows
-# for the evidence, its gradient by some rows, the step.
-_ACCUMULATED: dict[str, tuple[Callable[..., Any], ...]] = {
-    "blockwise": (
+
+
+class _Accumulated(NamedTuple):
+    """A form of rows that come some at a time, in four steps."""
+
+    products: Callable[..., Array]
+    evidence: Callable[..., tuple[Array, Array, tuple[Sums, ...]]]
+    cotangent: Callable[..., Derivative]
+    solve: Callable[..., Params]
+
+
+_ACCUMULATED = {
+    "blockwise": _Accumulated(
         forms.products,
         forms.primal_evidence,
         forms.primal_cotangent,
         forms.blockwise_solve,
     ),
-    "diagonal": (
+    "diagonal": _Accumulated(
         forms.diagonal_products,
         forms.diagonal_evidence,
         forms.diagonal_cotangent,
@@ -77,7 +87,8 @@ class Curvature:
         return self.forms[0] in _ACCUMULATED
 
     @property
-    def _steps(self) -> tuple[Callable[..., Any], ...]:
+    def _steps(self) -> _Accumulated:
+        """The steps of all parts: they have one form, see `choose`."""
         return _ACCUMULATED[self.forms[0]]
 
     def nothing(self, shapes: Sequence[tuple[int, int]]) -> tuple[Array, ...]:
@@ -92,7 +103,7 @@ class Curvature:
         """Return the blockwise systems with some more rows."""
         scale = forms.scales(prior)
         return tuple(
-            system + self._steps[0](_pick(derivative, part), _of(scale, part))
+            system + self._steps.products(_pick(derivative, part), _of(scale, part))
             for system, part in zip(systems, self.parts, strict=True)
         )
 
@@ -103,7 +114,7 @@ class Curvature:
         scale = forms.scales(prior)
         log_dets, inverses, gammas = zip(
             *(
-                self._steps[1](system, _of(scale, part))
+                self._steps.evidence(system, _of(scale, part))
                 for system, part in zip(systems, self.parts, strict=True)
             ),
             strict=True,
@@ -117,7 +128,7 @@ class Curvature:
         """Return the derivative of ``log_det / 2`` by that of some rows."""
         scale = forms.scales(prior)
         found = [
-            self._steps[2](_pick(derivative, part), _of(scale, part), inverse)
+            self._steps.cotangent(_pick(derivative, part), _of(scale, part), inverse)
             for inverse, part in zip(inverses, self.parts, strict=True)
         ]
         return _joined(found)
@@ -147,7 +158,9 @@ class Curvature:
         if self.blockwise:
             # Nothing but the systems is left of the rows.
             parts = zip(self.parts, systems, strict=True)
-            solved = [self._steps[3](system, _of(g, part), t) for part, system in parts]
+            solved = [
+                self._steps.solve(system, _of(g, part), t) for part, system in parts
+            ]
             return tuple(block for part in solved for block in part)
         step: list[Array] = []
         for part, form, system in zip(self.parts, self.forms, systems, strict=True):
@@ -192,28 +205,25 @@ def choose(
         )
     blocks = range(len(network.blocks))
     parts = (tuple(blocks),) if name == "gauss-newton" else tuple((b,) for b in blocks)
+    shapes = [[network.shapes[b] for b in part] for part in parts]
+    accumulated = sum(estimate("blockwise", part, samples)[1] for part in shapes)
     chosen = tuple(
         _choose_form(name, form, part, network, kinds, samples, memory_limit)
         for part in parts
     )
     if "blockwise" in chosen:
         # Rows go through some at a time for all parts, or for none.
+        if accumulated <= memory_limit:
+            log.info("%d rows go through some at a time", samples)
+            return Curvature(name, parts, ("blockwise",) * len(parts))
+        without = ("blockwise",)
         chosen = tuple(
-            _choose_form(name, "blockwise", part, network, kinds, samples, memory_limit)
+            _choose_form(
+                name, form, part, network, kinds, samples, memory_limit, without
+            )
             for part in parts
         )
-    if None in chosen:
-        log.warning(
-            "no exact form of the curvature of %d weights on %d rows fits in %.3g GB: "
-            "each weight is taken on its own",
-            network.weights,
-            samples,
-            memory_limit / 1e9,
-        )
-        return _diagonal(form, network)
-    if "blockwise" in chosen:
-        log.info("%d rows go through some at a time", samples)
-    return Curvature(name, parts, tuple(f for f in chosen if f))
+    return Curvature(name, parts, chosen)
 
 
 def _diagonal(form: str, network: Network) -> Curvature:
@@ -232,8 +242,9 @@ def _choose_form(
     kinds: tuple[str, ...],
     samples: int,
     memory_limit: float,
-) -> str | None:
-    """Return the cheapest form that fits, None if there is no exact one."""
+    without: tuple[str, ...] = (),
+) -> str:
+    """Return the cheapest form that fits in memory."""
     shapes = [network.shapes[b] for b in part]
     separable = all(kinds[b] in SEPARABLE for b in part)
     if form == "gram" and not separable:
@@ -249,16 +260,19 @@ def _choose_form(
     else:
         candidates = ["primal", "dual", "blockwise", *(["gram"] if separable else [])]
     costs = {c: estimate(c, shapes, samples) for c in candidates}
-    fitting = {c: flops for c, (flops, size) in costs.items() if size <= memory_limit}
-    if not fitting and form in ("auto", "blockwise") and name != "layer-hessian":
-        return None
+    fitting = {
+        c: flops
+        for c, (flops, size) in costs.items()
+        if size <= memory_limit and c not in without
+    }
     if not fitting:
         needs = ", ".join(f"{c} {size / 1e9:.1f} GB" for c, (_, size) in costs.items())
         raise InputError(
             f"curvature={name!r} needs more than the memory limit of "
             f"{memory_limit / 1e9:.1f} GB ({needs}) for {samples} samples and "
             f"{sum(a * b for a, b in shapes)} weights: use a narrower network, a "
-            "prior of rows or columns, fewer samples, or raise memory_limit"
+            "prior of rows or columns, fewer samples, curvature='diagonal', which is "
+            "approximate, or raise memory_limit"
         )
     return min(fitting, key=fitting.__getitem__)
 
@@ -274,7 +288,8 @@ def estimate(
         rows = min(N, block_rows(shapes))
         cost = MANY_BLOCKS_COST if MANY_BLOCKS * rows < N else FEW_BLOCKS_COST
         flops = cost * estimate("primal", shapes, samples)[0]
-        return flops, 8 * (3 * rows * P + 4 * P**2)
+        table = 2 * N * (shapes[0][0] + shapes[-1][1])
+        return flops, 8 * (3 * rows * P + 4 * P**2 + table)
     if form == "dual":
         return 4 * N**2 * P + N**3 / 3, 8 * (3 * N * P + 4 * N**2)
     if form == "hessian":

@@ -155,8 +155,10 @@ def blockwise_solve(B: Array, g: Params, t: Array) -> Params:
 # -- diagonal --------------------------------------------------------------------
 
 
-def diagonal_products(derivative: Factors, scale: Params) -> Array:
+def diagonal_products(derivative: Derivative, scale: Params) -> Array:
     """Return the diagonal of ``X'X``, without X."""
+    if isinstance(derivative, Dense):
+        return (dense(derivative, scale) ** 2).sum(0)
     return flatten(
         tuple(
             s**2 * ((left**2).T @ (right**2).sum(1))

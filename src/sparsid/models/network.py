@@ -44,7 +44,7 @@ _ACTIVATIONS = {
         lambda xp, h, a: -2.0 * a * (1.0 - a**2),
     ),
     "sigmoid": (
-        lambda xp, h: _sigmoid(xp, h),
+        _sigmoid,
         lambda xp, h, a: a * (1.0 - a),
         lambda xp, h, a: a * (1.0 - a) * (1.0 - 2.0 * a),
     ),
