@@ -51,12 +51,9 @@ def score(
     began = time.perf_counter()
     if name == AUTOMATIC:
         model = sparsid.identify(record, seed=seed)
-        fitted = time.perf_counter()
     else:
-        model = MODELS[name](**settings, seed=seed).fit(record)
-        fitted = time.perf_counter()
-        recalibrate(model, record)
-    seconds = {"fit": fitted - began, "recalibrate": time.perf_counter() - fitted}
+        model = recalibrate(MODELS[name](**settings, seed=seed).fit(record), record)
+    seconds = time.perf_counter() - began
     factors, rows = model.fitted_.band_factors, []
     plain = BandFactors.none(1)
     one_step, free_run = model.predict(test), model.simulate(test, samples=SAMPLES)
@@ -168,12 +165,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("tanks", "simulated-tanks"))
     known = (*MODELS, AUTOMATIC)
-    parser.add_argument("--models", nargs="+", choices=known, default=list(MODELS))
+    parser.add_argument(
+        "--models", nargs="+", choices=known, default=[AUTOMATIC, "narx"]
+    )
     parser.add_argument("--seeds", type=int, help="realisations, or seeds of the fit")
     parser.add_argument("--set", type=json.loads, default={}, help="settings as JSON")
     parser.add_argument("--workers", type=int, default=1, help="processes at once")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
+    if args.set and AUTOMATIC in args.models:
+        parser.error("--set is for models that do not choose by themselves")
     seeds = range(args.seeds or (5 if args.what == "tanks" else 20))
     one = partial(realisation, args.what, args.models, args.set)
     with ProcessPoolExecutor(

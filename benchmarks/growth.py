@@ -92,7 +92,7 @@ def starts(count: int) -> Row:
         record, progress=lambda _: told.append(time.perf_counter())
     )
     # The first cycles compile.
-    return {"seconds": float(np.median(np.diff(told)[3:])), "form": "primal"}
+    return {"seconds": float(np.median(np.diff(told)[3:]))}
 
 
 def _evaluated(network: Network) -> Row:
@@ -177,7 +177,6 @@ def picture(found: dict[str, Any]) -> None:
 def main() -> None:
     """Measure all points, or one."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=POINTS, nargs="+", default=list(POINTS))
     parser.add_argument("--point", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
@@ -190,8 +189,8 @@ def main() -> None:
         print(json.dumps({"count": count, **row, "peak_gb": peak}))
         return
     found = {}
-    for what in args.only:
-        rows = [measured(what, count) for count in POINTS[what]]
+    for what, counts in POINTS.items():
+        rows = [measured(what, count) for count in counts]
         slopes = {of: exponent(rows, of) for of in ("seconds", "peak_gb")}
         found[what] = {"rows": rows, "exponents": slopes}
     if args.out:

@@ -117,10 +117,45 @@ def test_the_forms_walk_the_same_path() -> None:
         NARX(**SMALL, form=form, prune=False, max_cycles=8)
         .fit(sparse_system(0))
         .history_["cost"]
-        for form in ("primal", "dual", "gram")
+        for form in ("primal", "dual", "gram", "blockwise")
     ]
-    np.testing.assert_allclose(costs[1], costs[0], rtol=1e-6)
-    np.testing.assert_allclose(costs[2], costs[0], rtol=1e-6)
+    for other in costs[1:]:
+        np.testing.assert_allclose(other, costs[0], rtol=1e-6)
+
+
+def test_each_weight_on_its_own_learns_more_weights_than_samples() -> None:
+    record = sparse_system(0)
+    wide = NARX(lags=2, hidden=(60,), curvature="diagonal", prune=False, max_cycles=60)
+    model = wide.fit(record)
+    assert model.fitted_.weights_total > SAMPLES
+    assert 0.02 < model.noise_std_[0] < 0.1
+    assert model.score(sparse_system(1)) > 0.7
+
+
+@pytest.mark.usefixtures("x64")
+def test_very_many_rows_are_settled_on_some_and_judged_on_all() -> None:
+    record, key = sparse_system(0), jax.random.key(0)
+    rows = Regression(
+        np.column_stack([record.u[:-1, 0], record.y[:-1, 0]]), record.y[1:]
+    )
+    network, kinds = Network((2, 4, 1)), ("row+column",) * 2
+    few = Settings(SparseBayes(), kinds, settling_rows=50, warm_up_rows=40)
+
+    def identified(settings, stop=None):
+        def report(progress):
+            return stop is not None and progress.phase == stop
+
+        return identify(network, rows, settings, key=key, report=report)
+
+    found = identified(few)
+    used = found.history["rows"]
+    assert set(used) == {40, 50, len(rows.y)}
+    assert used[-1] == len(rows.y)
+    everything = identified(Settings(SparseBayes(), kinds))
+    assert found.log_evidence == pytest.approx(everything.log_evidence, abs=3.0)
+    stopped = identified(few, stop="settle")
+    assert stopped.outcome is Outcome.STOPPED
+    assert np.isfinite(stopped.log_evidence)
 
 
 def test_max_cycles_bounds_the_fit() -> None:

@@ -40,7 +40,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95)
 MATCHED_LEVEL = 0.9
 # Fewer errors than this say nothing about the tails.
 FEWEST_ERRORS = 20
-# A copy that lacks more than an eighth of a record errs more than the model will.
+# With fewer blocks copies lack more of the record, and err more than the model will.
 BLOCKS = 8
 # Starts of a copy of an ensemble, for each block.
 TRIAL_STARTS, TRIAL_CYCLES = 2, 60
