@@ -33,6 +33,7 @@ def test_the_lag_of_the_linear_model_by_bic() -> None:
 def few_candidates():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(automatic, "CANDIDATES", ((1, 3),))
+        patch.setattr(automatic, "BLOCKS", 4)
         patch.setattr(automatic, "TRIAL_STARTS", 1)
         # Its fits are tested with it.
         patch.setattr(automatic, "recalibrate", lambda model, records, blocks: model)

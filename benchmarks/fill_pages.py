@@ -1,6 +1,6 @@
-"""Fill the tables of docs/performance.md from the committed results.
+"""Fill the tables of docs/performance.md and docs/uncertainty.md from the results.
 
-    python benchmarks/performance_page.py
+    python benchmarks/fill_pages.py
 
 Each table stands between ``<!-- table: name -->`` and ``<!-- end -->``.
 """
@@ -23,6 +23,7 @@ from tables import (
 )
 
 DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ("performance.md", "uncertainty.md")
 
 
 def limit(found: list[dict[str, Any]]) -> str:
@@ -122,8 +123,24 @@ def growth(found: dict[str, Any]) -> str:
     return table(["", "", "form", "seconds", "peak GB", "last slope"], body)
 
 
-# By result file: the tables of the page, and what makes them.
+def calibration(found: dict[str, Any]) -> str:
+    """Return what the bands hold, by model, forecast and kind of band."""
+    body = []
+    for entry in found["summary"]:
+        inside = [f"{entry[f'inside_{level}']:.1f}" for level in (0.5, 0.8, 0.9, 0.95)]
+        names = [entry[key] for key in ("model", "forecast", "bands")]
+        figures = [f"{entry['width_0.9']:.3f}", f"{entry['factor']:.2f}"]
+        scores = [f"{entry['crps']:.4f}", f"{entry['nll']:.2f}"]
+        body.append([*names, *inside, *figures, *scores])
+    head = ["", "forecast", "bands", "50 %", "80 %", "90 %", "95 %"]
+    return table([*head, "width [V]", "factor", "CRPS [V]", "-log density"], body)
+
+
+# By result file: the tables of the pages, and what makes them.
 TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
+    "calibration_tanks": {"tanks": calibration},
+    "calibration_simulated_states": {"simulated, states": calibration},
+    "calibration_simulated_narx": {"simulated, NARX": calibration},
     "rivals": {
         "one step": lambda found: one_step_table(found["summary"]["one_step"]),
         "free run": lambda found: free_run_table(found["summary"]["free_run"]),
@@ -140,26 +157,29 @@ TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
 
 
 def main() -> None:
-    """Rewrite the page."""
+    """Rewrite the pages."""
     made: dict[str, str] = {}
     for name, tables in TABLES.items():
         path = DOCS / "results" / f"{name}.json"
         found = json.loads(path.read_text()) if path.is_file() else None
         for title, build in tables.items():
             made[title] = "Not measured yet.\n" if found is None else build(found)
-    page = DOCS / "performance.md"
-    text = page.read_text()
+    pages = {page: page.read_text() for page in (DOCS / name for name in PAGES)}
     for name, content in made.items():
         pattern = rf"(<!-- table: {name} -->\n).*?(<!-- end -->)"
-        text, count = re.subn(
-            pattern,
-            lambda found, content=content: f"{found[1]}\n{content}\n{found[2]}",
-            text,
-            flags=re.DOTALL,
-        )
-        if not count:
-            raise SystemExit(f"{page} has no place for the table {name!r}")
-    page.write_text(text)
+        count = 0
+        for page, text in pages.items():
+            pages[page], times = re.subn(
+                pattern,
+                lambda found, content=content: f"{found[1]}\n{content}\n{found[2]}",
+                text,
+                flags=re.DOTALL,
+            )
+            count += times
+        if count != 1:
+            raise SystemExit(f"{count} places for the table {name!r} in {PAGES}")
+    for page, text in pages.items():
+        page.write_text(text)
 
 
 if __name__ == "__main__":
