@@ -37,11 +37,14 @@ jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 
 @pytest.fixture
 def x64() -> Iterator[None]:
-    """64-bit arithmetic for the engine's tests; the estimator switches it on itself.
-
-    The engine's own programs are tested as users run them.
-    """
-    jax.config.update("jax_disable_most_optimizations", False)
+    """64-bit arithmetic for the engine's tests; the estimator switches it on itself."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def optimised() -> Iterator[None]:
+    """Programs as users run them."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
     jax.config.update("jax_disable_most_optimizations", True)

@@ -14,7 +14,7 @@ from sparsid.errors import InputError
 from sparsid.models.network import Factors, Network
 from sparsid.priors import BlockPrior, start_prior
 
-pytestmark = pytest.mark.usefixtures("x64")
+pytestmark = pytest.mark.usefixtures("x64", "optimised")
 
 SAMPLES = 9
 NETWORKS = {

@@ -14,7 +14,7 @@ from sparsid.objectives import OneStep, Regression
 from sparsid.priors import BlockPrior, start_prior
 from sparsid.rules import SparseBayes
 
-pytestmark = pytest.mark.usefixtures("x64")
+pytestmark = pytest.mark.usefixtures("x64", "optimised")
 
 SAMPLES = 10
 NOISE = (0.3, 0.05)

@@ -154,6 +154,9 @@ class Identification:
             self._fold()
         with self._part_of_rows(settings.settling_rows):
             self._cycles("settle", settings.warm_up, steps=2)
+            if len(self.descent.data.y) < len(self.rows.y):
+                # What part of the rows can tell need not be learnt from all.
+                self._converge("settle")
         if not settings.prune:
             return self._converge("converge")
         self._prune()
