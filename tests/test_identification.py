@@ -158,6 +158,13 @@ def test_very_many_rows_are_settled_on_some_and_judged_on_all() -> None:
     assert np.isfinite(stopped.log_evidence)
 
 
+def test_a_stop_folds_nothing_that_is_not_to_be_pruned() -> None:
+    ridge = NARX(**SMALL, method="ridge", max_cycles=2000)
+    ridge.fit(sparse_system(0), progress=lambda p: p.cycle == 3)
+    assert ridge.outcome_ is Outcome.STOPPED
+    assert ridge.kept_ == 1
+
+
 def test_max_cycles_bounds_the_fit() -> None:
     model = NARX(**SMALL, max_cycles=10).fit(sparse_system(0))
     assert len(model.history_["cost"]) <= 10

@@ -216,8 +216,8 @@ def _blockwise(
         return jax.tree.map(jnp.add, sums, found), None
 
     blocks = _cut(data, rows)
-    systems, _ = jax.lax.scan(products, curvature.nothing(shapes), blocks)
-    log_det, inverses, gamma = curvature.accumulated(systems, metric)
+    systems, _ = jax.lax.scan(products, curvature.empty_systems(shapes), blocks)
+    log_det, inverses, gamma = curvature.evidence_of(systems, metric)
     outputs = jnp.zeros(data.y.shape[1])
     start = (outputs, jax.tree.map(jnp.zeros_like, params), outputs)
     (squares, slope, paid), _ = jax.lax.scan(gradients, start, blocks)

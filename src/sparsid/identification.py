@@ -141,7 +141,8 @@ class Identification:
                 outcome = self._conventional()
         except _Stop:
             outcome = Outcome.STOPPED
-            if self.settings.prune and not self.folded:
+            unfinished = not self.descent.evaluated and not self.folded
+            if unfinished and self.settings.prune:
                 # Stopped at full width on part of the rows: all rows need it folded.
                 self._fold()
         return self._finish(outcome)

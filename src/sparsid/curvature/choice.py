@@ -63,8 +63,8 @@ DEFAULT_MEMORY_LIMIT = 4e9
 # Entries of the dense derivative that the blockwise form holds at once, 1.6 MB that
 # stay in a cache; but at least so many rows, or adding up is dearer than multiplying.
 BLOCK_ENTRIES, FEWEST_BLOCK_ROWS = 2e5, 512
-# What it costs in terms of the primal form: it linearises twice, but with many blocks
-# it does not wait for memory (`benchmarks/growth.py`).
+# Roughly what it costs in terms of the primal form: it linearises twice, but with many
+# blocks it does not wait for memory.
 MANY_BLOCKS, FEW_BLOCKS_COST, MANY_BLOCKS_COST = 10, 1.2, 0.8
 
 
@@ -91,7 +91,7 @@ class Curvature:
         """The steps of all parts: they have one form, see `choose`."""
         return _ACCUMULATED[self.forms[0]]
 
-    def nothing(self, shapes: Sequence[tuple[int, int]]) -> tuple[Array, ...]:
+    def empty_systems(self, shapes: Sequence[tuple[int, int]]) -> tuple[Array, ...]:
         """Return the blockwise systems before the first rows."""
         sizes = [sum(shapes[b][0] * shapes[b][1] for b in part) for part in self.parts]
         flat = self.forms[0] == "diagonal"
@@ -107,7 +107,7 @@ class Curvature:
             for system, part in zip(systems, self.parts, strict=True)
         )
 
-    def accumulated(
+    def evidence_of(
         self, systems: tuple[Array, ...], prior: Prior
     ) -> tuple[Array, tuple[Array, ...], tuple[Sums, ...]]:
         """Return log-determinant, inverses and gamma of blockwise systems."""
