@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import sparsid
-from sparsid.calibration import calibration, factors_of, recalibrate
+from sparsid.calibration import _pooled_factor, calibration, factors_of, recalibrate
 from sparsid.datasets import simulated_tanks
 from sparsid.errors import InputError
 from sparsid.forecasts import BandFactors, Forecast
@@ -118,6 +118,27 @@ def test_factors_come_from_the_block_a_copy_did_not_see(
     masks = held_out(stretches_of([record]), 2, 0)
     assert masks[0][0][:2000].all()
     assert not masks[0][0][2000:].any()
+
+
+@pytest.mark.parametrize("shared", [0.0, 0.5, 2.0])
+def test_errors_of_pairs_tell_the_bands_of_larger_ensembles(shared: float) -> None:
+    rng = np.random.default_rng(1)
+    # Over each of many blocks every member is off by an amount of its own.
+    common = shared * rng.normal(size=(1, 200, 50))
+    runs = common + rng.normal(size=(16, 200, 1)) * np.ones(50)
+
+    def factor(runs: np.ndarray, members: int) -> float:
+        std = np.sqrt(0.25 + runs.var(0))
+        apart = runs.std(0, ddof=1)
+        errors = -runs.mean(0)
+        few = len(runs)
+        return _pooled_factor(
+            (errors / std).ravel(), (apart / std).ravel(), few, members
+        )
+
+    right = factor(runs, 16)
+    assert factor(runs[:2], 16) == pytest.approx(right, rel=0.15)
+    assert factor(runs[:2], 2) > 1.15 * right
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 from sklearn.linear_model import ARDRegression
 
 from sparsid.curvature import choose
-from sparsid.descent import Descent
-from sparsid.evidence import State
+from sparsid.descent import Descent, _updated
+from sparsid.evidence import State, evaluate, step
 from sparsid.identification import identify
 from sparsid.models.network import Network
 from sparsid.objectives import Regression
@@ -103,6 +103,31 @@ def test_cost_never_rises_on_linear_models_with_several_outputs(kind) -> None:
             cost = descent.cost
     noise = np.sqrt(np.asarray(descent.state.noise))
     np.testing.assert_allclose(noise, [0.1, 0.5], rtol=0.35)
+
+
+def test_programs_are_compiled_once() -> None:
+    z, y = sparse_linear(0, samples=83)
+    network = Network((8, 4, 1))
+    kinds = ("row+column",) * 2
+    start = State(
+        network.init(key=jax.random.key(0)),
+        start_prior(network, kinds),
+        np.full(1, 0.01),
+    )
+    descent = Descent(
+        network,
+        lambda: choose("gauss-newton", "auto", network, kinds, y.size),
+        Regression(jnp.asarray(z), jnp.asarray(y[:, None])),
+        SparseBayes(),
+        jax.tree.map(jnp.asarray, start),
+    )
+    programs = (evaluate, step, _updated)
+    before = [program._cache_size() for program in programs]
+    for _ in range(3):
+        descent.step()
+        descent.update()
+    after = [program._cache_size() for program in programs]
+    assert [b - a for a, b in zip(before, after, strict=True)] == [1, 1, 1]
 
 
 def test_fixed_noise_stays() -> None:

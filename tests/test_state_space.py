@@ -44,7 +44,21 @@ def tank(seed=0, samples=240, noise=0.01, top=np.inf):
 
 @pytest.fixture(scope="module")
 def model():
-    return StateSpace(**SMALL).fit(tank())
+    programs = (
+        members._evaluate,
+        members._moved,
+        members._accept,
+        members._adopt,
+        members._updated,
+        members._other_noise,
+    )
+    before = [program._cache_size() for program in programs]
+    fitted = StateSpace(**SMALL).fit(tank())
+    # Each compiled once, from the first cycle to the last.
+    assert [p._cache_size() - n for p, n in zip(programs, before, strict=True)] == [
+        1
+    ] * len(programs)
+    return fitted
 
 
 # -- derivatives and descent ---------------------------------------------------------

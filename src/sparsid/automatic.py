@@ -156,7 +156,7 @@ class _Search:
         fitted = model.fit(
             self.records, progress=self._report(""), scheduler=self.scheduler
         ).fitted_
-        factors = factors_of(best["fits"], self.records, fitted.known)
+        factors = factors_of(best["fits"], self.records, fitted.known, len(fitted))
         model.fitted_ = replace(fitted, band_factors=factors)
         return model
 

@@ -8,7 +8,7 @@ it did not learn from, and widened or narrowed by one factor for each output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -202,14 +202,19 @@ def recalibrate(
     blocks = whole("blocks", blocks, 2, 1000)
     copies = _copies(model, records, blocks, progress)
     if copies is not None:
+        members = len(fitted) if isinstance(fitted, Ensemble) else 1
         model.fitted_ = replace(
-            fitted, band_factors=factors_of(copies, records, model.max_lag_)
+            fitted,
+            band_factors=factors_of(copies, records, model.max_lag_, members),
         )
     return model
 
 
 def factors_of(
-    copies: Sequence[Fitted | Ensemble], records: list[Record], known: int
+    copies: Sequence[Fitted | Ensemble],
+    records: list[Record],
+    known: int,
+    members: int = 1,
 ) -> BandFactors:
     """Return factors from copies of a model, each fitted without one block.
 
@@ -219,36 +224,64 @@ def factors_of(
         One for each block of `stretches.held_out`.
     known
         Samples at the start of a stretch that are in no block.
+    members
+        Of the model, which may have more than its copies.
     """
     stretches = stretches_of(records)
     masks = held_out(stretches, len(copies), known)
+    few = min(len(c) if isinstance(c, Ensemble) else 1 for c in copies)
 
-    def factors(forecast: Callable[[Any, Record], Forecast]) -> tuple[float, ...]:
-        standard = []
-        for copy, hidden in zip(copies, masks, strict=True):
-            plain = replace(copy, band_factors=BandFactors.none(records[0].n_outputs))
-            for stretch, mask in zip(stretches, hidden, strict=True):
-                if mask.any():
-                    run = forecast(plain, stretch)
-                    standard.append(((stretch.y - run.mean) / run.std)[mask])
-        return _pooled_factors(np.concatenate(standard))
+    def factors(kind: str) -> tuple[float, ...]:
+        found = [
+            _standardised(kind, copy, stretch, known)[:, mask]
+            for copy, hidden in zip(copies, masks, strict=True)
+            for stretch, mask in zip(stretches, hidden, strict=True)
+            if mask.any()
+        ]
+        pooled = np.concatenate(found, axis=1)
+        return tuple(
+            _pooled_factor(errors, apart, few, max(few, members))
+            for errors, apart in zip(*pooled.transpose(0, 2, 1), strict=True)
+        )
 
-    def one_step(copy: Any, stretch: Record) -> Forecast:
-        return over_segments(stretch, known, copy.predict)
-
-    def free_run(copy: Any, stretch: Record) -> Forecast:
-        return over_segments(stretch, known, copy.simulate)
-
-    return BandFactors(factors(one_step), factors(free_run))
+    return BandFactors(factors("predict"), factors("simulate"))
 
 
-def _pooled_factors(standard: Values) -> tuple[float, ...]:
-    factors = []
-    for z in standard.T:
-        known = z[np.isfinite(z)]
+def _standardised(
+    kind: str, copy: Fitted | Ensemble, stretch: Record, known: int
+) -> Values:
+    """Return errors, and how far members are apart, in the deviations of a copy."""
+
+    def run(model: Any) -> Forecast:
+        return over_segments(stretch, known, getattr(model, kind))
+
+    plain = replace(copy, band_factors=BandFactors.none(stretch.n_outputs))
+    found = run(plain)
+    apart = np.zeros_like(found.mean)
+    if isinstance(copy, Ensemble) and len(copy) > 1:
+        each = [run(copy.member(k)).mean for k in range(len(copy))]
+        apart = np.std(each, axis=0, ddof=1)
+    return np.asarray(np.stack([stretch.y - found.mean, apart]) / found.std)
+
+
+def _pooled_factor(errors: Values, apart: Values, few: int, members: int) -> float:
+    """Return the factor for an ensemble, from the errors of smaller ones.
+
+    The error of ``m`` members has a part that they share, and one of the variance
+    ``apart^2 / m``. By as much the variance between members, which is in their band, is
+    too small. So with ``M`` members the square of the error is smaller, and that of the
+    deviation larger, by ``apart^2 (1/m - 1/M)``.
+    """
+    known = np.isfinite(errors) & np.isfinite(apart)
+    if known.sum() < FEWEST_ERRORS:
         # Too few to tell, or runs that diverged: the bands stay as they are.
-        factors.append(_factor(known) if len(known) >= FEWEST_ERRORS else 1.0)
-    return tuple(factors)
+        return 1.0
+    squares, spread = np.mean(errors[known] ** 2), np.mean(apart[known] ** 2)
+    gain = spread * (1.0 / few - 1.0 / members)
+    # What members do not share is there even if these errors happen to be smaller.
+    left = np.clip(squares - gain, min(spread / members, squares), squares)
+    share = left / squares if squares > 0.0 else 1.0
+    return _factor(errors[known]) * float(np.sqrt(share / (1.0 + gain)))
 
 
 def _copies(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid import members
+from sparsid.arrays import Array
 from sparsid.crews import hire
 from sparsid.curvature import WHOLE
 from sparsid.ensemble import Ensemble, member_runs
@@ -343,15 +345,16 @@ class _Fit:
     def _start(self) -> State:
         """Return random weights, the prior and the noise of the starts."""
         model = self.model
-        key = jax.random.key(self.settings.seed)
-        keys = [jax.random.fold_in(key, k) for k in self.numbers]
-        first = jnp.nan_to_num(self.data.y[:, 0])
-        params = [model.init(first, key=k) for k in keys]
-        prior = self._prior()
-        noise = Noise(*(jnp.full(model.outputs, value) for value in START_NOISE))
-        states = [State(p, prior, noise) for p in params]
-        stacked: State = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
-        return stacked
+        params = _random_weights(
+            model, self.settings.seed, np.array(self.numbers), self.data.y[:, 0]
+        )
+        noise = Noise(*(np.full(model.outputs, value) for value in START_NOISE))
+        same = jax.tree.map(
+            lambda leaf: np.repeat(np.asarray(leaf)[None], len(self.numbers), axis=0),
+            (self._prior(), noise),
+        )
+        state: State = jax.tree.map(jnp.asarray, State(params, *same))
+        return state
 
     def _prior(self) -> Prior:
         kinds = resolve_kinds(self.settings.prior, self.model.network)
@@ -364,7 +367,7 @@ class _Fit:
         self.costs.append(cost)
         best = _lowest(cost)
         noise, prior = jax.tree.map(
-            lambda leaf: np.asarray(leaf[best]), (state.noise, state.prior)
+            lambda leaf: np.asarray(leaf)[best], (state.noise, state.prior)
         )
         figures = {
             "cost": float(cost[best]),
@@ -404,7 +407,7 @@ class _Fit:
         for k in np.flatnonzero(np.isfinite(d.cost)):
             state: State = jax.tree.map(lambda leaf, k=k: np.asarray(leaf)[k], d.state)
             state = threshold(state, VANISHED, 0.0)
-            J = jax.tree.map(lambda leaf, k=k: leaf[k], d.at.derivative)
+            J = jax.tree.map(lambda leaf, k=k: np.asarray(leaf)[k], d.at.derivative)
             posterior = laplace(
                 Linearised(jnp.zeros(0), J, jnp.zeros(())),
                 jax.tree.map(jnp.asarray, state.prior),
@@ -469,6 +472,18 @@ class _Fit:
 
 
 # -- pieces --------------------------------------------------------------------------
+
+
+@partial(jax.jit, static_argnames="model")
+def _random_weights(model: StateNetwork, seed: int, numbers: Array, y: Array) -> Params:
+    """Return the weights that starts with some numbers begin with."""
+    first = jnp.nan_to_num(y)
+
+    def one(number: Array) -> Params:
+        key = jax.random.fold_in(jax.random.key(seed), number)
+        return model.init(first, key=key)
+
+    return jax.vmap(one)(numbers)
 
 
 def _bare(descent: members.Descent) -> members.Descent:

@@ -52,7 +52,7 @@ class Descent(NamedTuple):
     damping: Array
     growth: Array
     stride: Array
-    volume: Array | float
+    volume: Array
 
     @property
     def cost(self) -> NDArray[np.float64]:
@@ -68,15 +68,20 @@ def begin(problem: Problem, state: State, data: Runs, volume: float) -> Descent:
     volume
         How much the cost counts the log-determinant: 1, or 0 to begin with.
     """
-    at = _evaluate(problem, state, data, volume)
+    # An array from the first call on: programs are compiled for types.
+    counted = jnp.asarray(volume, float)
+    at = _evaluate(problem, state, data, counted)
     ones = jnp.ones(at.cost.shape)
     strides = jnp.ones_like(state.noise.log_white)
-    return Descent(state, at, START_DAMPING * ones, 2.0 * ones, strides, volume)
+    return Descent(state, at, START_DAMPING * ones, 2.0 * ones, strides, counted)
 
 
-def count_volume(problem: Problem, d: Descent, data: Runs, volume: float) -> Descent:
+def count_volume(
+    problem: Problem, d: Descent, data: Runs, volume: Array | float
+) -> Descent:
     """Return the members with another cost, where they are."""
-    return d._replace(at=_evaluate(problem, d.state, data, volume), volume=volume)
+    counted = jnp.asarray(volume, float)
+    return d._replace(at=_evaluate(problem, d.state, data, counted), volume=counted)
 
 
 def take_step(problem: Problem, d: Descent, data: Runs) -> Descent:
@@ -115,9 +120,7 @@ def update_noise(
 
 
 @partial(jax.jit, static_argnames="problem")
-def _evaluate(
-    problem: Problem, state: State, data: Runs, volume: Array | float
-) -> Evaluation:
+def _evaluate(problem: Problem, state: State, data: Runs, volume: Array) -> Evaluation:
     weights = Weights(1.0, volume)
     at: Evaluation = jax.vmap(
         lambda s, d: evaluate(problem, s, s.prior, d, weights, 0.0, full=True),
@@ -181,7 +184,7 @@ def _other_noise(
 def _better_noise(
     objective: Objective,
     directions: Array,
-    volume: Array | float,
+    volume: Array,
     state: State,
     data: Runs,
     stride: Array,

@@ -141,9 +141,11 @@ def start_prior(network: Network, kinds: Sequence[str]) -> Prior:
 def start_block(block: Block, shape: tuple[int, int], kind: str) -> BlockPrior:
     """Return variances ``1 / n_in`` for one block."""
     variance = 1.0 / max(shape[0] - block.bias, 1)
-    rows = jnp.full(shape[0], 1.0 if kind == "column" else variance)
-    columns = jnp.full(shape[1], variance if kind in ("column", "added") else 1.0)
-    elements = jnp.full(shape, variance) if kind == "shape" else None
+    # With their type: numbers without one would have every program compiled twice.
+    rows = jnp.full(shape[0], 1.0 if kind == "column" else variance, float)
+    own = variance if kind in ("column", "added") else 1.0
+    columns = jnp.full(shape[1], own, float)
+    elements = jnp.full(shape, variance, float) if kind == "shape" else None
     if kind == "added":
         rows, columns = 2.0 * rows, 2.0 * columns
     return BlockPrior(rows, columns, elements, kind, block.bias)

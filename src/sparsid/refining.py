@@ -174,7 +174,7 @@ class _Refinement:
         noise = Noise(
             jnp.log(white),
             jnp.log(START_INNOVATION * white),
-            jnp.full(len(white), START_PHI),
+            jnp.full(len(white), START_PHI, float),
         )
         head = self.before.state._replace(noise=noise)
         return self._with_starts(head, self.windows.starts)

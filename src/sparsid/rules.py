@@ -174,7 +174,7 @@ class Constant(Rule):
         variance = 1.0 / (rows * self.strength)
         return tuple(
             BlockPrior(
-                _free_bias(jnp.full(p.rows.shape, variance), p.bias),
+                _free_bias(jnp.full(p.rows.shape, variance, float), p.bias),
                 jnp.ones_like(p.columns),
                 None,
                 "row",

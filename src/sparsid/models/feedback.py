@@ -80,7 +80,7 @@ class Feedback:
     def start_prior(self) -> BlockPrior:
         """The prior of the start outputs, which is not learnt."""
         rows, columns = jnp.ones(self.windows), jnp.ones(self.past)
-        variances = jnp.full((self.windows, self.past), START_VARIANCE)
+        variances = jnp.full((self.windows, self.past), START_VARIANCE, float)
         return BlockPrior(rows, columns, variances, "fixed", False)
 
     def start(self, params: Params, record: Array) -> Array:
