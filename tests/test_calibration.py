@@ -126,19 +126,19 @@ def test_errors_of_pairs_tell_the_bands_of_larger_ensembles(shared: float) -> No
     # Over each of many blocks every member is off by an amount of its own.
     common = shared * rng.normal(size=(1, 200, 50))
     runs = common + rng.normal(size=(16, 200, 1)) * np.ones(50)
+    noise = 1.0
+    measured = noise * rng.normal(size=(200, 50))
 
     def factor(runs: np.ndarray, members: int) -> float:
-        std = np.sqrt(0.25 + runs.var(0))
-        apart = runs.std(0, ddof=1)
-        errors = -runs.mean(0)
-        few = len(runs)
+        std, apart = np.sqrt(noise**2 + runs.var(0)), runs.std(0, ddof=1)
+        error = measured - runs.mean(0)
         return _pooled_factor(
-            (errors / std).ravel(), (apart / std).ravel(), few, members
+            error.ravel(), std.ravel(), apart.ravel(), len(runs), members
         )
 
     right = factor(runs, 16)
-    assert factor(runs[:2], 16) == pytest.approx(right, rel=0.15)
-    assert factor(runs[:2], 2) > 1.15 * right
+    assert factor(runs[:2], 16) == pytest.approx(right, rel=0.1)
+    assert factor(runs[:2], 2) > 1.1 * right
 
 
 @pytest.fixture(scope="module")

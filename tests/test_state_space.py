@@ -16,6 +16,7 @@ from sparsid.evidence import Problem
 from sparsid.free_fitting import (
     StateSettings,
     _Fit,
+    _Member,
     held_out_error,
     held_out_fits,
 )
@@ -59,6 +60,24 @@ def model():
         1
     ] * len(programs)
     return fitted
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_member_that_came_to_a_poor_end_is_dropped(model) -> None:
+    ensemble, record = model.fitted_, tank()
+    settings = StateSettings.of(model.get_params() | {"starts": 4}, 1)
+    data = runs_of([record], ensemble.scaling)
+    measured = np.repeat(np.asarray(data.measured)[None], 4, axis=0)
+    fit = _Fit(ensemble.model, data._replace(measured=measured), settings, None)
+    good = tuple(w[0] for w in ensemble.params)
+    poor = (*good[:-4], good[-4] + 5.0, *good[-3:])
+    members = [
+        _Member(k, params, ensemble.noise, np.eye(1), np.ones(1), 0.0, 1)
+        for k, params in enumerate([good, poor, good, good])
+    ]
+    assert [m.number for m in fit._good(members)] == [0, 2, 3]
+    # Of two there is no saying which is wrong.
+    assert fit._good(members[:2]) == members[:2]
 
 
 # -- derivatives and descent ---------------------------------------------------------

@@ -233,55 +233,59 @@ def factors_of(
 
     def factors(kind: str) -> tuple[float, ...]:
         found = [
-            _standardised(kind, copy, stretch, known)[:, mask]
+            _compared(kind, copy, stretch, known)[:, mask]
             for copy, hidden in zip(copies, masks, strict=True)
             for stretch, mask in zip(stretches, hidden, strict=True)
             if mask.any()
         ]
         pooled = np.concatenate(found, axis=1)
         return tuple(
-            _pooled_factor(errors, apart, few, max(few, members))
-            for errors, apart in zip(*pooled.transpose(0, 2, 1), strict=True)
+            _pooled_factor(error, std, apart, few, max(few, members))
+            for error, std, apart in zip(*pooled.transpose(0, 2, 1), strict=True)
         )
 
     return BandFactors(factors("predict"), factors("simulate"))
 
 
-def _standardised(
+def _compared(
     kind: str, copy: Fitted | Ensemble, stretch: Record, known: int
 ) -> Values:
-    """Return errors, and how far members are apart, in the deviations of a copy."""
+    """Return errors of a copy, its deviations, and how far members are apart."""
 
     def run(model: Any) -> Forecast:
         return over_segments(stretch, known, getattr(model, kind))
 
-    plain = replace(copy, band_factors=BandFactors.none(stretch.n_outputs))
-    found = run(plain)
+    found = run(replace(copy, band_factors=BandFactors.none(stretch.n_outputs)))
     apart = np.zeros_like(found.mean)
     if isinstance(copy, Ensemble) and len(copy) > 1:
         each = [run(copy.member(k)).mean for k in range(len(copy))]
         apart = np.std(each, axis=0, ddof=1)
-    return np.asarray(np.stack([stretch.y - found.mean, apart]) / found.std)
+    return np.stack([stretch.y - found.mean, found.std, apart])
 
 
-def _pooled_factor(errors: Values, apart: Values, few: int, members: int) -> float:
-    """Return the factor for an ensemble, from the errors of smaller ones.
+def _pooled_factor(
+    error: Values, std: Values, apart: Values, few: int, members: int
+) -> float:
+    """Return the factor for an ensemble, from what smaller ones get wrong.
 
     The error of ``m`` members has a part that they share, and one of the variance
     ``apart^2 / m``. By as much the variance between members, which is in their band, is
     too small. So with ``M`` members the square of the error is smaller, and that of the
     deviation larger, by ``apart^2 (1/m - 1/M)``.
     """
-    known = np.isfinite(errors) & np.isfinite(apart)
+    known = np.isfinite(error) & np.isfinite(std) & np.isfinite(apart)
     if known.sum() < FEWEST_ERRORS:
         # Too few to tell, or runs that diverged: the bands stay as they are.
         return 1.0
-    squares, spread = np.mean(errors[known] ** 2), np.mean(apart[known] ** 2)
+    error, std, apart = error[known], std[known], apart[known]
+    squares, variance, spread = (float(np.mean(v**2)) for v in (error, std, apart))
     gain = spread * (1.0 / few - 1.0 / members)
+    if gain <= 0.0:
+        return _factor(error / std)
     # What members do not share is there even if these errors happen to be smaller.
     left = np.clip(squares - gain, min(spread / members, squares), squares)
-    share = left / squares if squares > 0.0 else 1.0
-    return _factor(errors[known]) * float(np.sqrt(share / (1.0 + gain)))
+    shrinkage = np.sqrt(left / squares * variance / (variance + gain))
+    return _factor(error / std) * float(shrinkage)
 
 
 def _copies(

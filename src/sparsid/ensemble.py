@@ -52,7 +52,8 @@ class Ensemble:
     known
         Measured outputs that a start state is fitted to.
     dropped
-        Starts that ended in nothing usable and are no members.
+        Starts that are no members: without a finite cost, or far from the record that
+        they learnt from when others are not.
     band_factors
         What standard deviations of forecasts are multiplied with.
     history

@@ -49,6 +49,9 @@ SETTLING, WARM_UP = 3, 10
 STEPS = 2
 # Cycles over which the fall of the cost is judged.
 WINDOW = 6
+# A member whose error over what it learnt from is so many times that of the median
+# member came to a poor end, and is dropped; of fewer there is no saying who it is.
+POOR, FEWEST_COMPARED = 1.5, 3
 # A group whose prior variance is below this has vanished.
 VANISHED = 1e-8
 # Typical change per sample, in the steps from sample to sample of the outputs; out of
@@ -437,6 +440,7 @@ class _Fit:
         """Return the members as one model, all or those with the numbers asked for."""
         asked = self.numbers if asked is None else asked
         found = [member for member in found if member.number in asked]
+        found = self._good(found)
         if not found:
             raise InputError(
                 "no start led to a finite cost: check the record for outliers, or use "
@@ -463,6 +467,21 @@ class _Fit:
             {name: np.array(values) for name, values in self.history.items()},
             {"notes": notes},
         )
+
+    def _good(self, found: list[_Member]) -> list[_Member]:
+        """Return the members without those that came to a poor end."""
+        if len(found) < FEWEST_COMPARED:
+            return found
+        params = tuple(
+            np.stack(w) for w in zip(*(m.params for m in found), strict=True)
+        )
+        runs = np.asarray(member_runs(self.model, params, self.data.u))
+        own = [member.number - self.numbers.start for member in found]
+        measured = np.asarray(self.data.measured)[own]
+        squares = (runs - np.asarray(self.data.y)) ** 2 * measured
+        error = np.sqrt(squares.sum((1, 2, 3)) / measured.sum((1, 2, 3)))
+        good = error <= POOR * np.median(error)
+        return [member for member, keep in zip(found, good, strict=True) if keep]
 
     def _weights(self, prior: Prior) -> int:
         """Return how many weights are left: leaks, start states, biases are none."""

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from sparsid.arrays import Array
-from sparsid.curvature.forms import Dense, Derivative, flatten, unflatten
+from sparsid.curvature.forms import Dense, Derivative
 from sparsid.models.network import Factors, Network, Params
 from sparsid.noise import Noise, whiten
 
@@ -191,27 +191,26 @@ def sensitivities(
     With ``F`` and ``H`` the derivatives of the next state and the outputs, all of them
     computed in one batch, only ``S+ = F_x S + F_w`` goes from sample to sample.
     """
-    w = flatten(params)
-
-    def start(w: Array) -> Array:
-        return model.start(unflatten(w, params), record)
-
-    def advance(w: Array, x: Array, now: Array) -> Array:
-        return model.advance(unflatten(w, params), x, now)
-
-    def emit(w: Array, x: Array, now: Array) -> Array:
-        return model.emit(unflatten(w, params), x, now)
 
     def derivatives(f: Any) -> Any:
-        return jax.vmap(lambda x, now: jax.jacrev(f, (0, 1))(w, x, now))(X, u)
+        by_weights, by_state = jax.vmap(
+            lambda x, now: jax.jacrev(f, (0, 1))(params, x, now)
+        )(X, u)
+        return _joined(by_weights, 2), by_state
 
-    X = states(model, params, start(w), u)
-    (F_w, F_x), (H_w, H_x) = derivatives(advance), derivatives(emit)
+    X = states(model, params, model.start(params, record), u)
+    (F_w, F_x), (H_w, H_x) = derivatives(model.advance), derivatives(model.emit)
+    start = _joined(jax.jacrev(model.start)(params, record), 1)
 
     def move(S: Array, F: tuple[Array, Array]) -> tuple[Array, Array]:
         # A product so small is faster as one fused loop than as a matrix product.
         return (F[1][:, :, None] * S).sum(1) + F[0], S
 
-    S = jax.lax.scan(move, jax.jacrev(start)(w), (F_w, F_x))[1]
-    y = jax.vmap(lambda x, now: emit(w, x, now))(X, u)
+    S = jax.lax.scan(move, start, (F_w, F_x))[1]
+    y = jax.vmap(lambda x, now: model.emit(params, x, now))(X, u)
     return y, jnp.einsum("ton,tnp->top", H_x, S) + H_w
+
+
+def _joined(blocks: Params, axes: int) -> Array:
+    """Return derivatives by all blocks in one array, behind so many other axes."""
+    return jnp.concatenate([b.reshape(*b.shape[:axes], -1) for b in blocks], axis=-1)
