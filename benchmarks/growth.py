@@ -4,8 +4,9 @@
 
 Every point is a process of its own, so that its peak memory is its own. `samples` is
 a whole identification of a small network with everything, compilation included;
-`weights`, `channels` and `lags` are one evaluation of the evidence with its gradient
-and one step, in the form that is chosen by itself; `starts` is one cycle of the members
+`rows` (the samples of a small network), `weights`, `channels` and `lags` are one
+evaluation of the evidence with its gradient and one step, in the form that is chosen by
+itself; `starts` is one cycle of the members
 of a state-space model. The exponent is that of the last two points. The figure goes
 to `docs/pictures/growth.png`.
 """
@@ -39,10 +40,12 @@ from sparsid.processes import keep_freed_memory
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 Row = dict[str, Any]
 POINTS: dict[str, tuple[int, ...]] = {
     "samples": (1_000, 10_000, 100_000, 1_000_000),
+    "rows": (1_000, 10_000, 100_000, 1_000_000),
     "weights": (100, 1_000, 10_000, 100_000),
     "channels": (1, 2, 4, 8),
     "lags": (4, 16, 64, 256),
@@ -66,6 +69,11 @@ def samples(count: int) -> Row:
         "one_step_share_of_noise": details["one_step_rmse"][0]
         / (systems.NOISE * float(record.y.std())),
     }
+
+
+def rows(count: int) -> Row:
+    """Evaluate the network that `samples` starts with on so many rows."""
+    return _evaluated(Network((9, 10, 1)), count)
 
 
 def weights(count: int) -> Row:
@@ -95,19 +103,19 @@ def starts(count: int) -> Row:
     return {"seconds": float(np.median(np.diff(told)[3:]))}
 
 
-def _evaluated(network: Network) -> Row:
+def _evaluated(network: Network, rows: int = ROWS) -> Row:
     rng = np.random.default_rng(0)
     kinds = ("row+column",) * len(network.blocks)
     curvature = choose(
-        "gauss-newton", "auto", network, kinds, ROWS * network.widths[-1]
+        "gauss-newton", "auto", network, kinds, rows * network.widths[-1]
     )
     problem, prior = Problem(OneStep(network), curvature), start_prior(network, kinds)
     state = State(
         network.init(key=jax.random.key(0)), prior, jnp.ones(network.widths[-1])
     )
     data = Regression(
-        jnp.asarray(rng.standard_normal((ROWS, network.widths[0]))),
-        jnp.asarray(rng.standard_normal((ROWS, network.widths[-1]))),
+        jnp.asarray(rng.standard_normal((rows, network.widths[0]))),
+        jnp.asarray(rng.standard_normal((rows, network.widths[-1]))),
     )
 
     def once() -> None:
@@ -129,6 +137,7 @@ def _evaluated(network: Network) -> Row:
 
 MEASURES: dict[str, Callable[[int], Row]] = {
     "samples": samples,
+    "rows": rows,
     "weights": weights,
     "channels": channels,
     "lags": lags,
@@ -156,7 +165,7 @@ def exponent(rows: list[Row], of: str) -> float:
 def picture(found: dict[str, Any]) -> None:
     """Draw time and memory of every kind, in logarithms."""
     plt.style.use("default")
-    figure, axes = plt.subplots(1, len(found), figsize=(15, 3.4), layout="constrained")
+    figure, axes = plt.subplots(1, len(found), figsize=(16, 3.2), layout="constrained")
     for ax, (what, growth) in zip(axes, found.items(), strict=True):
         counts = [row["count"] for row in growth["rows"]]
         for of, color, marker, unit in (
@@ -168,8 +177,10 @@ def picture(found: dict[str, Any]) -> None:
             label += f"{growth['exponents'][of]:.2f}"
             ax.loglog(counts, values, color=color, marker=marker, label=label)
         ax.set_xlabel(what)
-        ax.legend(fontsize=7)
+        ax.xaxis.set_minor_formatter(NullFormatter())
+        ax.legend(fontsize=6)
         ax.grid(alpha=0.3, which="both")
+    axes[0].set_ylabel("seconds, GB")
     PICTURE.parent.mkdir(exist_ok=True)
     figure.savefig(PICTURE, dpi=110)
 
@@ -190,9 +201,9 @@ def main() -> None:
         return
     found = {}
     for what, counts in POINTS.items():
-        rows = [measured(what, count) for count in counts]
-        slopes = {of: exponent(rows, of) for of in ("seconds", "peak_gb")}
-        found[what] = {"rows": rows, "exponents": slopes}
+        points = [measured(what, count) for count in counts]
+        slopes = {of: exponent(points, of) for of in ("seconds", "peak_gb")}
+        found[what] = {"rows": points, "exponents": slopes}
     if args.out:
         result = {
             "version": sparsid.__version__,

@@ -25,8 +25,9 @@ from sparsid.engine import loaded_engine
 # Read by jaxlib and by the linear algebra libraries when they are loaded.
 ONE_CORE = {"NPROC": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 # glibc's names for what to set: largest number of mapped blocks, what may stay free at
-# the top of the heap before it is given back, and what is added when it grows.
-_MMAP_MAX, _TRIM_THRESHOLD, _TOP_PAD = -4, -1, -2
+# the top of the heap before it is given back, what is added when it grows, and how many
+# heaps there are: those of threads cannot hold large blocks, and map them after all.
+_MMAP_MAX, _TRIM_THRESHOLD, _TOP_PAD, _ARENA_MAX = -4, -1, -2, -8
 # What a worker runs, and where it finds it.
 _SERVE = "from sparsid.processes import serve; serve()"
 _PACKAGES = str(Path(__file__).parents[1])
@@ -62,6 +63,7 @@ def keep_freed_memory() -> None:
         library.mallopt(_MMAP_MAX, 0)
         library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
         library.mallopt(_TOP_PAD, 2**28)
+        library.mallopt(_ARENA_MAX, 1)
 
 
 class OtherEngineError(Exception):
