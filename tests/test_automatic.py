@@ -1,5 +1,7 @@
 """The automatic mode, and the linear model that it always considers."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from sparsid import InputError, Record, automatic
 from sparsid.baselines import Arx
 from sparsid.datasets import systems
 from sparsid.scaling import Scaling
+from sparsid.stretches import excerpts
 
 
 def second_order(seed=0, samples=300, noise=0.02):
@@ -71,6 +74,26 @@ def test_a_budget_ends_the_search() -> None:
     assert len(model.fitted_.details["candidates"]) == 1
     with pytest.raises(InputError, match="budget=0"):
         sparsid.identify(record, budget=0)
+
+
+def test_candidates_are_compared_on_pieces_of_long_records() -> None:
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=20_000)
+    u[7_000:7_010] = np.nan
+    long = Record(u, u, start=0)
+    pieces = excerpts([long], 5_000, 1_250)
+    # One of them ends at the gap.
+    assert sorted(len(p) for p in pieces) == [750, 1_250, 1_250, 1_250]
+    starts = [p.start for p in pieces]
+    # From the first to the last, and none twice.
+    assert starts[0] == 0
+    assert starts[-1] >= 17_500
+    assert all(b - a >= 1_250 for a, b in pairwise(starts))
+    assert not any(np.isnan(p.u).any() for p in pieces)
+    short = [Record(u[k : k + 200], u[k : k + 200]) for k in range(0, 6_000, 200)]
+    few = excerpts(short, 1_000, 1_250)
+    assert [len(p) for p in few] == [200] * 5
+    assert excerpts(short, 6_000, 1_250) is short
 
 
 @pytest.mark.parametrize("name", systems.SYSTEMS)

@@ -31,12 +31,16 @@ from sparsid.history import Progress, Report
 from sparsid.records import Record, check_compatible
 from sparsid.scaling import Scaling
 from sparsid.settings import number
-from sparsid.stretches import held_out, stretches_of
+from sparsid.stretches import excerpts, held_out, stretches_of
 
 log = logging.getLogger(__name__)
 
 # A candidate has to beat the linear model by this factor.
 CLEARLY = 0.95
+# Candidates are compared on so many samples, in pieces no longer than this, spread over
+# the records; with more the chosen one has fewer members, and no fewer than four.
+COMPARED_SAMPLES, PIECE = 5_000, 1_250
+FEWEST_MEMBERS = 4
 # Share of the time budget after which no further candidate is tried.
 TRIAL_SHARE = 0.5
 # States beyond the outputs, and neurons, of the candidates.
@@ -91,6 +95,7 @@ class _Search:
         scheduler: str | None,
     ) -> None:
         self.records, self.seed, self.progress = records, seed, progress
+        self.compared = excerpts(records, COMPARED_SAMPLES, PIECE)
         self.scheduler = scheduler
         self.began, self.budget = time.perf_counter(), budget
         self.stopped = False
@@ -113,7 +118,7 @@ class _Search:
             fits = self._held_out_fits(name, settings)
             if fits is None:
                 break
-            error = held_out_error(fits, self.records)
+            error = held_out_error(fits, self.compared)
             trials.append(self._trial(name, settings, error) | {"fits": fits})
         best = min(trials, key=lambda t: t["held_out_error"])
         note = ""
@@ -143,7 +148,7 @@ class _Search:
             return None
         params = StateSpace(**settings).get_params()
         report = self._report(f"trying {name}", TRIAL_SHARE)
-        return held_out_fits(params, self.records, BLOCKS, report, self.scheduler)
+        return held_out_fits(params, self.compared, BLOCKS, report, self.scheduler)
 
     def _final(self, best: dict[str, Any]) -> Model:
         """Return the chosen model, fitted to everything."""
@@ -153,10 +158,13 @@ class _Search:
             return recalibrate(linear.fit(self.records), self.records, blocks=2)
         settings = {k: best["settings"][k] for k in ("states", "hidden", "seed")}
         model = StateSpace(**settings)
+        samples = sum(len(r) for r in self.records)
+        fewer = round(model.starts * min(1.0, COMPARED_SAMPLES / samples))
+        model.set_params(starts=max(fewer, FEWEST_MEMBERS))
         fitted = model.fit(
             self.records, progress=self._report(""), scheduler=self.scheduler
         ).fitted_
-        factors = factors_of(best["fits"], self.records, fitted.known, len(fitted))
+        factors = factors_of(best["fits"], self.compared, fitted.known, len(fitted))
         model.fitted_ = replace(fitted, band_factors=factors)
         return model
 
@@ -166,7 +174,7 @@ class _Search:
 
     def _linear_error(self) -> float:
         """Return the error of the linear model, run through blocks it did not see."""
-        stretches, lags = stretches_of(self.records), self.arx.lags
+        stretches, lags = stretches_of(self.compared), self.arx.lags
         squares, count = 0.0, 0
         for masks in held_out(stretches, BLOCKS, StateSpace().start_samples):
             shown = [

@@ -53,6 +53,27 @@ def runs_of(stretches: list[Record], scaling: Scaling) -> Runs:
     return Runs(*(jnp.asarray(a, float) for a in (u, y, measured)))
 
 
+def excerpts(records: list[Record], samples: int, length: int) -> list[Record]:
+    """Return the records, or pieces of theirs with so many samples in all.
+
+    Parameters
+    ----------
+    length
+        Of a piece, at most; they are spread evenly over the records.
+    """
+    if sum(len(r) for r in records) <= samples:
+        return records
+    pieces = [
+        stretch[first : first + length]
+        for stretch in stretches_of(records)
+        for first in range(0, max(len(stretch) - length // 2, 1), length)
+    ]
+    typical = np.median([len(p) for p in pieces])
+    count = min(max(int(samples / typical), 1), len(pieces))
+    chosen = np.linspace(0, len(pieces) - 1, count).round().astype(int)
+    return [pieces[k] for k in chosen]
+
+
 def held_out(
     stretches: list[Record], blocks: int, known: int
 ) -> list[list[NDArray[np.bool_]]]:
