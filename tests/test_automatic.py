@@ -76,24 +76,74 @@ def test_a_budget_ends_the_search() -> None:
         sparsid.identify(record, budget=0)
 
 
-def test_candidates_are_compared_on_pieces_of_long_records() -> None:
+def test_pieces_of_long_records() -> None:
     rng = np.random.default_rng(0)
     u = rng.normal(size=20_000)
     u[7_000:7_010] = np.nan
-    long = Record(u, u, start=0)
-    pieces = excerpts([long], 5_000, 1_250)
-    # One of them ends at the gap.
-    assert sorted(len(p) for p in pieces) == [750, 1_250, 1_250, 1_250]
+    pieces = excerpts([Record(u, u)], 5_000, 1_250)
+    assert 4_000 <= sum(len(p) for p in pieces) <= 5_000
+    assert max(len(p) for p in pieces) == 1_250
     starts = [p.start for p in pieces]
-    # From the first to the last, and none twice.
-    assert starts[0] == 0
-    assert starts[-1] >= 17_500
+    # From early to late, and no sample twice.
+    assert starts[0] <= 2_500
+    assert starts[-1] >= 15_000
     assert all(b - a >= 1_250 for a, b in pairwise(starts))
     assert not any(np.isnan(p.u).any() for p in pieces)
+
+
+def test_pieces_of_many_records_and_of_such_with_gaps() -> None:
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=20_000)
     short = [Record(u[k : k + 200], u[k : k + 200]) for k in range(0, 6_000, 200)]
-    few = excerpts(short, 1_000, 1_250)
-    assert [len(p) for p in few] == [200] * 5
+    assert [len(p) for p in excerpts(short, 1_000, 1_250)] == [200] * 5
     assert excerpts(short, 6_000, 1_250) is short
+    uneven = [*short[:3], *(Record(u[:1_250], u[:1_250]) for _ in range(10)), *short]
+    chosen = excerpts(uneven, 5_000, 1_250)
+    assert len(chosen) * 1_250 <= 5_000
+    # Only part of the outputs was measured: the pieces come from there.
+    y = np.where((np.arange(20_000) >= 2_000) & (np.arange(20_000) < 7_500), u, np.nan)
+    found = excerpts([Record(u, y)], 5_000, 1_250)
+    assert all(np.isfinite(p.y).mean() >= 0.5 for p in found)
+    y = np.where(np.arange(20_000) % 3 == 0, u, np.nan)
+    sparse = [Record(u, y)]
+    assert excerpts(sparse, 5_000, 1_250) is sparse
+    # The input moves once only, and between two pieces.
+    step = np.where(np.arange(20_000) < 9_000, 0.0, np.arange(20_000) == 9_999)
+    rare = [Record(step, u)]
+    assert excerpts(rare, 5_000, 1_250) is rare
+
+
+def tank(samples=700):
+    """A level with a root outflow."""
+    rng = np.random.default_rng(0)
+    u = np.repeat(rng.uniform(0.2, 1.5, samples // 12 + 1), 12)[:samples]
+    x, y = 0.8, []
+    for volts in u:
+        y.append(x)
+        x += 0.15 * (volts - np.sqrt(x))
+    return Record(u, np.array(y) + 0.005 * rng.normal(size=samples))
+
+
+@pytest.mark.usefixtures("few_candidates")
+def test_long_records_are_learnt_from_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(automatic, "COMPARED_SAMPLES", 300)
+    monkeypatch.setattr(automatic, "COMPARED_PIECE", 150)
+    monkeypatch.setattr(automatic, "FITTED_SAMPLES", 300)
+    monkeypatch.setattr(automatic, "FITTED_PIECE", 150)
+    monkeypatch.setattr(automatic, "TRIAL_CYCLES", 20)
+    monkeypatch.setattr(automatic, "most_starts", lambda params, records: 2)
+    model = sparsid.identify(tank())
+    assert isinstance(model, sparsid.StateSpace)
+    assert model.starts == 2
+    notes = " ".join(model.fitted_.details["notes"])
+    assert "compared on 300 of 700 samples" in notes
+    assert "fitted to 300 of 700 samples" in notes
+    assert model.fitted_.details["samples"] == 300
+    assert np.isfinite(model.fitted_.band_factors.free_run).all()
+    monkeypatch.setattr(automatic, "most_starts", lambda params, records: 0)
+    linear = sparsid.identify(tank())
+    assert isinstance(linear, sparsid.NARX)
+    assert "too long for its memory" in linear.summary().replace("\n", " ")
 
 
 @pytest.mark.parametrize("name", systems.SYSTEMS)

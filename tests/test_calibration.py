@@ -120,25 +120,59 @@ def test_factors_come_from_the_block_a_copy_did_not_see(
     assert not masks[0][0][2000:].any()
 
 
+class Member:
+    """One of some runs, with noise of unit variance about each."""
+
+    def __init__(self, runs: np.ndarray) -> None:
+        self.runs = runs
+
+    def predict(self, record: Record, **_: int) -> Forecast:
+        mean, std = self.runs.mean(0), np.sqrt(1.0 + self.runs.var(0))
+        return Forecast(mean, std, 0 * std, 0, 1, None, ("level",), ("V",))
+
+    simulate = predict
+
+
+class Members(Member):
+    """All of them."""
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def member(self, k: int) -> Member:
+        return Member(self.runs[k : k + 1])
+
+
 @pytest.mark.parametrize("shared", [0.0, 0.5, 2.0])
-def test_errors_of_pairs_tell_the_bands_of_larger_ensembles(shared: float) -> None:
+def test_errors_of_pairs_tell_the_bands_of_larger_ensembles(
+    shared: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparsid.calibration.replace", lambda copy, band_factors: copy)
+    monkeypatch.setattr("sparsid.calibration.Ensemble", Members)
     rng = np.random.default_rng(1)
+    blocks, length = 400, 25
     # Over each of many blocks every member is off by an amount of its own.
-    common = shared * rng.normal(size=(1, 200, 50))
-    runs = common + rng.normal(size=(16, 200, 1)) * np.ones(50)
-    noise = 1.0
-    measured = noise * rng.normal(size=(200, 50))
+    common = shared * rng.normal(size=(1, blocks, length))
+    runs = common + rng.normal(size=(16, blocks, 1)) * np.ones(length)
+    runs = runs.reshape(16, -1, 1)
+    record = Record(rng.normal(size=runs.shape[1]), rng.normal(size=runs.shape[1:]))
 
-    def factor(runs: np.ndarray, members: int) -> float:
-        std, apart = np.sqrt(noise**2 + runs.var(0)), runs.std(0, ddof=1)
-        error = measured - runs.mean(0)
-        return _pooled_factor(
-            error.ravel(), std.ravel(), apart.ravel(), len(runs), members
-        )
+    def factor(few: int, members: int) -> float:
+        copies = [Members(runs[:few])] * 2
+        return factors_of(copies, [record], 0, members).free_run[0]
 
-    right = factor(runs, 16)
-    assert factor(runs[:2], 16) == pytest.approx(right, rel=0.1)
-    assert factor(runs[:2], 2) > 1.1 * right
+    right = factor(16, 16)
+    assert factor(2, 16) == pytest.approx(right, rel=0.1)
+    assert factor(2, 2) > 1.1 * right
+
+
+def test_samples_without_a_deviation_do_not_count() -> None:
+    rng = np.random.default_rng(0)
+    error, std, none = rng.normal(size=2000), np.ones(2000), np.zeros(2000)
+    std[0] = 0.0
+    error[1] = np.nan
+    assert _pooled_factor(error, std, none, none) == pytest.approx(1.0, abs=0.05)
+    assert np.isfinite(_pooled_factor(none, np.ones(2000), std, none))
 
 
 @pytest.fixture(scope="module")

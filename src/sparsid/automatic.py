@@ -26,7 +26,7 @@ from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, StateSpace
 from sparsid.frames import as_records
-from sparsid.free_fitting import held_out_error, held_out_fits
+from sparsid.free_fitting import held_out_error, held_out_fits, most_starts
 from sparsid.history import Progress, Report
 from sparsid.records import Record, check_compatible
 from sparsid.scaling import Scaling
@@ -37,9 +37,11 @@ log = logging.getLogger(__name__)
 
 # A candidate has to beat the linear model by this factor.
 CLEARLY = 0.95
-# Candidates are compared on so many samples, in pieces no longer than this, spread over
-# the records; with more the chosen one has fewer members, and no fewer than four.
-COMPARED_SAMPLES, PIECE = 5_000, 1_250
+# Most samples that candidates are compared on, and that the chosen one is fitted to;
+# of longer records they see pieces, no longer than this, spread over all.
+COMPARED_SAMPLES, COMPARED_PIECE = 5_000, 1_250
+FITTED_SAMPLES, FITTED_PIECE = 40_000, 10_000
+# A model fitted to more samples than were compared has fewer members, but so many.
 FEWEST_MEMBERS = 4
 # Share of the time budget after which no further candidate is tried.
 TRIAL_SHARE = 0.5
@@ -95,12 +97,13 @@ class _Search:
         scheduler: str | None,
     ) -> None:
         self.records, self.seed, self.progress = records, seed, progress
-        self.compared = excerpts(records, COMPARED_SAMPLES, PIECE)
+        self.compared = excerpts(records, COMPARED_SAMPLES, COMPARED_PIECE)
+        self.learnt = excerpts(records, FITTED_SAMPLES, FITTED_PIECE)
+        self.notes: list[str] = []
         self.scheduler = scheduler
         self.began, self.budget = time.perf_counter(), budget
         self.stopped = False
-        self.scaling = Scaling.of(records)
-        self.arx = Arx.chosen(records, self.scaling)
+        self.arx = Arx.chosen(records, Scaling.of(records))
 
     def run(self) -> Model:
         """Return the model that the held-out blocks prefer."""
@@ -115,30 +118,48 @@ class _Search:
                 "seed": self.seed,
             }
             name = f"{settings['states']} states, {width} neurons"
+            if not self._members(settings):
+                self.notes.append(f"{name}: the records are too long for its memory")
+                continue
             fits = self._held_out_fits(name, settings)
             if fits is None:
                 break
             error = held_out_error(fits, self.compared)
             trials.append(self._trial(name, settings, error) | {"fits": fits})
         best = min(trials, key=lambda t: t["held_out_error"])
-        note = ""
         if self.stopped and best is not linear:
             # There is no time left to fit it to everything.
-            best, note = linear, "stopped: the linear model is kept"
+            best = linear
+            self.notes.append("stopped: the linear model is kept")
         elif len(trials) == 1:
-            note = "there was no time to try a nonlinear model"
+            if not self.notes:
+                self.notes.append("there was no time to try a nonlinear model")
         elif best["held_out_error"] > CLEARLY * linear["held_out_error"]:
             best = linear
-            note = "the data do not support a nonlinear model: the linear one is taken"
+            self.notes.append(
+                "the data do not support a nonlinear model: the linear one is taken"
+            )
         model = self._final(best)
         details = model.fitted_.details
         details["candidates"] = [
             {k: t[k] for k in ("name", "held_out_error")} for t in trials
         ]
         details["chosen_candidate"] = best["name"]
-        if note:
-            details.setdefault("notes", []).append(note)
+        if self.compared is not self.records:
+            self.notes.append(
+                f"candidates were compared on {_samples(self.compared)} of "
+                f"{_samples(self.records)} samples"
+            )
+        if self.notes:
+            details.setdefault("notes", []).extend(self.notes)
         return model
+
+    def _members(self, settings: dict[str, Any]) -> int:
+        """Return how many members a model gets; 0 if it is too large."""
+        model = StateSpace(**settings | {"starts": StateSpace().starts})
+        fewer = round(model.starts * min(1.0, COMPARED_SAMPLES / _samples(self.learnt)))
+        wanted = min(model.starts, max(fewer, FEWEST_MEMBERS))
+        return min(wanted, most_starts(model.get_params(), self.learnt))
 
     def _held_out_fits(
         self, name: str, settings: dict[str, Any]
@@ -157,12 +178,13 @@ class _Search:
             linear = NARX(self.arx.lags.input_lags, (), seed=self.seed)
             return recalibrate(linear.fit(self.records), self.records, blocks=2)
         settings = {k: best["settings"][k] for k in ("states", "hidden", "seed")}
-        model = StateSpace(**settings)
-        samples = sum(len(r) for r in self.records)
-        fewer = round(model.starts * min(1.0, COMPARED_SAMPLES / samples))
-        model.set_params(starts=max(fewer, FEWEST_MEMBERS))
+        model = StateSpace(**settings, starts=self._members(settings))
+        if self.learnt is not self.records:
+            self.notes.append(
+                f"fitted to {_samples(self.learnt)} of {_samples(self.records)} samples"
+            )
         fitted = model.fit(
-            self.records, progress=self._report(""), scheduler=self.scheduler
+            self.learnt, progress=self._report(""), scheduler=self.scheduler
         ).fitted_
         factors = factors_of(best["fits"], self.compared, fitted.known, len(fitted))
         model.fitted_ = replace(fitted, band_factors=factors)
@@ -175,17 +197,19 @@ class _Search:
     def _linear_error(self) -> float:
         """Return the error of the linear model, run through blocks it did not see."""
         stretches, lags = stretches_of(self.compared), self.arx.lags
+        # That of the other candidates.
+        scaling = Scaling.of(stretches)
         squares, count = 0.0, 0
         for masks in held_out(stretches, BLOCKS, StateSpace().start_samples):
             shown = [
                 np.where(mask[:, None], np.nan, s.y)
                 for s, mask in zip(stretches, masks, strict=True)
             ]
-            model = Arx.fit_arrays([s.u for s in stretches], shown, lags, self.scaling)
+            model = Arx.fit_arrays([s.u for s in stretches], shown, lags, scaling)
             for stretch, mask in zip(stretches, masks, strict=True):
                 if not mask.any():
                     continue
-                error = (stretch.y - model.simulate(stretch)) / self.scaling.y_std
+                error = (stretch.y - model.simulate(stretch)) / scaling.y_std
                 error = error[mask & ~np.isnan(stretch.y).any(1)]
                 squares += float((np.nan_to_num(error, nan=np.inf) ** 2).sum())
                 count += error.size
@@ -204,3 +228,7 @@ class _Search:
             return self.stopped or self._spent(share)
 
         return told
+
+
+def _samples(records: list[Record]) -> int:
+    return sum(len(r) for r in records)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -229,63 +230,59 @@ def factors_of(
     """
     stretches = stretches_of(records)
     masks = held_out(stretches, len(copies), known)
-    few = min(len(c) if isinstance(c, Ensemble) else 1 for c in copies)
 
     def factors(kind: str) -> tuple[float, ...]:
         found = [
-            _compared(kind, copy, stretch, known)[:, mask]
+            _compared(kind, copy, stretch, known, members)[:, mask]
             for copy, hidden in zip(copies, masks, strict=True)
             for stretch, mask in zip(stretches, hidden, strict=True)
             if mask.any()
         ]
-        pooled = np.concatenate(found, axis=1)
-        return tuple(
-            _pooled_factor(error, std, apart, few, max(few, members))
-            for error, std, apart in zip(*pooled.transpose(0, 2, 1), strict=True)
-        )
+        by_output = np.concatenate(found, axis=1).transpose(2, 0, 1)
+        return tuple(_pooled_factor(*output) for output in by_output)
 
     return BandFactors(factors("predict"), factors("simulate"))
 
 
 def _compared(
-    kind: str, copy: Fitted | Ensemble, stretch: Record, known: int
+    kind: str, copy: Fitted | Ensemble, stretch: Record, known: int, members: int
 ) -> Values:
-    """Return errors of a copy, its deviations, and how far members are apart."""
-
-    def run(model: Any) -> Forecast:
-        return over_segments(stretch, known, getattr(model, kind))
-
-    found = run(replace(copy, band_factors=BandFactors.none(stretch.n_outputs)))
-    apart = np.zeros_like(found.mean)
-    if isinstance(copy, Ensemble) and len(copy) > 1:
-        each = [run(copy.member(k)).mean for k in range(len(copy))]
-        apart = np.std(each, axis=0, ddof=1)
-    return np.stack([stretch.y - found.mean, found.std, apart])
-
-
-def _pooled_factor(
-    error: Values, std: Values, apart: Values, few: int, members: int
-) -> float:
-    """Return the factor for an ensemble, from what smaller ones get wrong.
+    """Return errors of a copy and its deviations, and what more members change.
 
     The error of ``m`` members has a part that they share, and one of the variance
     ``apart^2 / m``. By as much the variance between members, which is in their band, is
     too small. So with ``M`` members the square of the error is smaller, and that of the
-    deviation larger, by ``apart^2 (1/m - 1/M)``.
+    deviation larger, by ``apart^2 (1/m - 1/M)``; ``apart^2 / M`` is left of it.
     """
-    known = np.isfinite(error) & np.isfinite(std) & np.isfinite(apart)
+
+    def run(model: Any, **more: Any) -> Forecast:
+        return over_segments(stretch, known, partial(getattr(model, kind), **more))
+
+    found = run(replace(copy, band_factors=BandFactors.none(stretch.n_outputs)))
+    gain = left = np.zeros_like(found.mean)
+    if isinstance(copy, Ensemble) and 1 < len(copy) < members:
+        centre = {"samples": 0} if kind == "simulate" else {}
+        each = [run(copy.member(k), **centre).mean for k in range(len(copy))]
+        spread = np.var(each, axis=0, ddof=1)
+        gain, left = spread * (1.0 / len(copy) - 1.0 / members), spread / members
+    return np.stack([stretch.y - found.mean, found.std, gain, left])
+
+
+def _pooled_factor(error: Values, std: Values, gain: Values, left: Values) -> float:
+    """Return the factor for an ensemble, from what smaller ones get wrong."""
+    known = np.isfinite(error) & np.isfinite(std) & np.isfinite(gain) & (std > 0.0)
     if known.sum() < FEWEST_ERRORS:
         # Too few to tell, or runs that diverged: the bands stay as they are.
         return 1.0
-    error, std, apart = error[known], std[known], apart[known]
-    squares, variance, spread = (float(np.mean(v**2)) for v in (error, std, apart))
-    gain = spread * (1.0 / few - 1.0 / members)
-    if gain <= 0.0:
-        return _factor(error / std)
+    error, std, gain, left = error[known], std[known], gain[known], left[known]
+    factor, squares = _factor(error / std), float(np.mean(error**2))
+    if not gain.any() or squares == 0.0:
+        return factor
     # What members do not share is there even if these errors happen to be smaller.
-    left = np.clip(squares - gain, min(spread / members, squares), squares)
-    shrinkage = np.sqrt(left / squares * variance / (variance + gain))
-    return _factor(error / std) * float(shrinkage)
+    least = min(float(left.mean()), squares)
+    smaller = max(squares - float(gain.mean()), least) / squares
+    larger = float(np.mean(std**2 + gain) / np.mean(std**2))
+    return factor * float(np.sqrt(smaller / larger))
 
 
 def _copies(

@@ -50,8 +50,9 @@ STEPS = 2
 # Cycles over which the fall of the cost is judged.
 WINDOW = 6
 # A member whose error over what it learnt from is so many times that of the median
-# member came to a poor end, and is dropped; of fewer there is no saying who it is.
-POOR, FEWEST_COMPARED = 1.5, 3
+# member came to a poor end, and is dropped, unless that is small in deviations of the
+# outputs; of fewer members there is no saying who it is.
+POOR, NEAR, FEWEST_COMPARED = 1.5, 0.02, 3
 # A group whose prior variance is below this has vanished.
 VANISHED = 1e-8
 # Typical change per sample, in the steps from sample to sample of the outputs; out of
@@ -122,6 +123,7 @@ def fit_free_run(
         Address of a Dask scheduler; the members are spread over its workers.
     """
     settings, stretches = _prepared(params, records)
+    _check_size(settings, stretches)
     scaling = Scaling.of(stretches)
     with jax.enable_x64(True):
         data = runs_of(stretches, scaling)
@@ -171,6 +173,8 @@ def held_out_fits(
     settings, stretches = _prepared(params, records)
     scaling = Scaling.of(stretches)
     held = held_out(stretches, blocks, settings.start_samples)
+    starts = settings._replace(starts=blocks * settings.starts)
+    _check_size(starts, stretches)
     with jax.enable_x64(True):
         data = runs_of(stretches, scaling)
         model, notes = _structure(settings, stretches, scaling)
@@ -180,7 +184,6 @@ def held_out_fits(
                 hidden[k, r, : len(mask)] = mask[:, None]
         shown = np.asarray(data.measured) * (1.0 - hidden)
         shown = np.repeat(shown, settings.starts, axis=0)
-        starts = settings._replace(starts=blocks * settings.starts)
         run = _Fit(model, data._replace(measured=jnp.asarray(shown)), starts, report)
         if scheduler is None:
             outcome, found = run.run(), run.found()
@@ -480,7 +483,7 @@ class _Fit:
         measured = np.asarray(self.data.measured)[own]
         squares = (runs - np.asarray(self.data.y)) ** 2 * measured
         error = np.sqrt(squares.sum((1, 2, 3)) / measured.sum((1, 2, 3)))
-        good = error <= POOR * np.median(error)
+        good = error <= max(POOR * float(np.nanmedian(error)), NEAR)
         return [member for member, keep in zip(found, good, strict=True) if keep]
 
     def _weights(self, prior: Prior) -> int:
@@ -536,7 +539,6 @@ def _structure(
     columns = [v[~np.isnan(v[:, k]), k] for v in y for k in range(len(names))]
     steps = np.concatenate([np.diff(c) for c in columns])
     rate = RATE_FACTOR * float(np.sqrt(np.mean(steps**2)))
-    _check_size(settings, stretches)
     model = StateNetwork(
         stretches[0].n_inputs,
         len(names),
@@ -551,19 +553,34 @@ def _structure(
     return model, notes
 
 
-def _check_size(settings: StateSettings, stretches: list[Record]) -> None:
-    """Refuse what would not fit in memory, before anything is allocated."""
+def most_starts(params: dict[str, Any], records: list[Record]) -> int:
+    """Return how many starts of a model fit in memory; 0 if not even one does."""
+    settings, stretches = _prepared(params, records)
+    weights, needed = _size_of_start(settings, stretches)
+    return 0 if weights > LARGEST_COVARIANCE else int(MEMORY_LIMIT // needed)
+
+
+def _size_of_start(
+    settings: StateSettings, stretches: list[Record]
+) -> tuple[int, float]:
+    """Return the weights of a model, and the bytes that one start of it takes."""
     n, m = settings.states, stretches[0].n_inputs
     widths = [n + m, *settings.hidden, n]
     weights = sum((a + 1) * b for a, b in pairwise(widths)) + n * (m + n + 1)
     weights += n * len(stretches)
     samples = len(stretches) * max(len(s) for s in stretches)
     entries = samples * weights * (2 * n + 2 * stretches[0].n_outputs)
-    needed = 8.0 * SENSITIVITY_COPIES * entries * settings.starts
+    return weights, 8.0 * SENSITIVITY_COPIES * entries
+
+
+def _check_size(settings: StateSettings, stretches: list[Record]) -> None:
+    """Refuse what would not fit in memory, before anything is allocated."""
+    weights, needed = _size_of_start(settings, stretches)
+    needed *= settings.starts
     if weights > LARGEST_COVARIANCE or needed > MEMORY_LIMIT:
         raise InputError(
             f"a state-space model of {weights} weights and {settings.starts} starts on "
-            f"{len(stretches)} stretches of up to {samples // len(stretches)} samples "
+            f"{len(stretches)} stretches of up to {max(map(len, stretches))} samples "
             f"needs about {needed / 1e9:.1f} GB, and may have {LARGEST_COVARIANCE} "
             f"weights and {MEMORY_LIMIT / 1e9:g} GB: use fewer starts, neurons or "
             "states, or shorter records"

@@ -22,6 +22,8 @@ IN_A_ROW, FEWEST_STAYS, SATURATED_SHARE = 3, 2, 0.005
 # Once is enough in a signal that never rests and was not about to: equal neighbours
 # elsewhere are at most this share, and it arrived by this share of its typical step.
 RESTING_SHARE, ARRIVAL = 0.01, 0.01
+# A piece of a record serves if of every output this share was measured.
+SHOWN_SHARE = 0.5
 
 
 def stretches_of(records: list[Record]) -> list[Record]:
@@ -54,12 +56,14 @@ def runs_of(stretches: list[Record], scaling: Scaling) -> Runs:
 
 
 def excerpts(records: list[Record], samples: int, length: int) -> list[Record]:
-    """Return the records, or pieces of theirs with so many samples in all.
+    """Return the records, or pieces spread over them with about so many samples in all.
+
+    Where pieces would miss what the records show, the records it is.
 
     Parameters
     ----------
     length
-        Of a piece, at most; they are spread evenly over the records.
+        Of a piece, at most.
     """
     if sum(len(r) for r in records) <= samples:
         return records
@@ -68,10 +72,18 @@ def excerpts(records: list[Record], samples: int, length: int) -> list[Record]:
         for stretch in stretches_of(records)
         for first in range(0, max(len(stretch) - length // 2, 1), length)
     ]
-    typical = np.median([len(p) for p in pieces])
-    count = min(max(int(samples / typical), 1), len(pieces))
-    chosen = np.linspace(0, len(pieces) - 1, count).round().astype(int)
-    return [pieces[k] for k in chosen]
+    pieces = [p for p in pieces if np.isfinite(p.y).mean(0).min() >= SHOWN_SHARE]
+    if not pieces:
+        return records
+    # Side by side all count as the longest; long ones are chosen more often.
+    sizes = np.array([len(p) for p in pieces])
+    count = max(samples // int(sizes.max()), 1)
+    places = (np.arange(count) + 0.5) / count * sizes.sum()
+    chosen = np.unique(np.searchsorted(np.cumsum(sizes), places, side="right"))
+    found = [pieces[k] for k in chosen]
+    values = np.concatenate([np.hstack([p.u, p.y]) for p in found])
+    moves = np.nanmax(values, axis=0) > np.nanmin(values, axis=0)
+    return found if moves.all() else records
 
 
 def held_out(
