@@ -12,6 +12,7 @@ with the test record: one step ahead, and in free run from its first measured ou
 import argparse
 import json
 import multiprocessing
+import os
 import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -24,7 +25,7 @@ import sparsid
 from sparsid.calibration import LEVELS, calibration, recalibrate
 from sparsid.datasets import Benchmark, simulated_tanks
 from sparsid.forecasts import BandFactors
-from sparsid.processes import keep_freed_memory
+from sparsid.processes import ONE_CORE, keep_freed_memory
 
 MODELS = {"narx": sparsid.NARX, "state-space": sparsid.StateSpace}
 AUTOMATIC = "automatic"
@@ -177,6 +178,8 @@ def main() -> None:
         parser.error("--set is for models that do not choose by themselves")
     seeds = range(args.seeds or (5 if args.what == "tanks" else 20))
     one = partial(realisation, args.what, args.models, args.set)
+    if args.workers > 1:
+        os.environ.update(ONE_CORE)
     with ProcessPoolExecutor(
         args.workers, multiprocessing.get_context("spawn")
     ) as pool:
