@@ -1,4 +1,4 @@
-"""Fill the tables of docs/performance.md and docs/uncertainty.md from the results.
+"""Fill the tables of the documentation's pages from the results.
 
     python benchmarks/fill_pages.py
 
@@ -23,7 +23,7 @@ from tables import (
 )
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ("performance.md", "uncertainty.md")
+PAGES = ("performance.md", "uncertainty.md", "free_run.md")
 
 
 def limit(found: list[dict[str, Any]]) -> str:
@@ -136,11 +136,27 @@ def calibration(found: dict[str, Any]) -> str:
     return table([*head, "width [V]", "factor", "CRPS [V]", "-log density"], body)
 
 
+def systems(found: dict[str, Any]) -> str:
+    """Return the automatic mode against the linear model, system by system."""
+    body = [
+        [
+            row["system"],
+            row["chosen"],
+            f"{row['error']:.4f}",
+            f"{row['linear']:.4f}",
+            f"{row['ratio']:.3f}",
+        ]
+        for row in found["rows"]
+    ]
+    return table(["", "chosen", "automatic mode", "linear ARX", "ratio"], body)
+
+
 # By result file: the tables of the pages, and what makes them.
 TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
     "calibration_tanks": {"tanks": calibration},
     "calibration_simulated_states": {"simulated, states": calibration},
     "calibration_simulated_narx": {"simulated, NARX": calibration},
+    "free_run_systems": {"systems": systems},
     "rivals": {
         "one step": lambda found: one_step_table(found["summary"]["one_step"]),
         "free run": lambda found: free_run_table(found["summary"]["free_run"]),

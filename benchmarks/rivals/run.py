@@ -127,6 +127,8 @@ def jobs(quick: bool) -> list[Job]:
             "jax-sysid",
         ),
         ours("sparsid-states", "--what", "state-space", *once),
+        # As many starts as jax-sysid has.
+        ours("sparsid-few", "--what", "state-space", "--starts", "4", *once),
         sysidentpy("polynomial"),
         torch("torch-free-run", *SMALL, *free_run, "--objective", "free-run", rounds=1),
         evidence("full", "backpack", rounds=1),

@@ -111,18 +111,19 @@ def free_run(rows: list[Row]) -> Row:
 def packages(rows: list[Row]) -> list[Row]:
     """Compare fits of other packages with sparsid's members."""
     out: list[Row] = []
-    ours = _of(rows, "sparsid-states")
-    for kind, fits in _passes(ours).items() if ours else ():
-        out.append(
-            {
-                "model": f"sparsid.StateSpace(), {ours[0]['starts']} members, {kind}",
-                "cpu_seconds": _mean(f["cpu_seconds"] for f in fits),
-                "wall_seconds": _mean(f["wall_seconds"] for f in fits),
-                "one_step_rmse": _mean(f["one_step_rmse"] for f in _fits(ours)),
-                "free_run_A_rmse": _mean(f["free_run_A_rmse"] for f in _fits(ours)),
-                "free_run_B_rmse": _mean(f["free_run_B_rmse"] for f in _fits(ours)),
-            }
-        )
+    for ours in (_of(rows, name) for name in ("sparsid-states", "sparsid-few")):
+        for kind, fits in _passes(ours).items() if ours else ():
+            starts = ours[0]["starts"]
+            out.append(
+                {
+                    "model": f"sparsid.StateSpace(starts={starts}), {kind}",
+                    "cpu_seconds": _mean(f["cpu_seconds"] for f in fits),
+                    "wall_seconds": _mean(f["wall_seconds"] for f in fits),
+                    "one_step_rmse": _mean(f["one_step_rmse"] for f in _fits(ours)),
+                    "free_run_A_rmse": _mean(f["free_run_A_rmse"] for f in _fits(ours)),
+                    "free_run_B_rmse": _mean(f["free_run_B_rmse"] for f in _fits(ours)),
+                }
+            )
     rival = _of(rows, "jax-sysid")
     count = rival[0]["starts"] if rival else 0
     out.append(
