@@ -26,6 +26,13 @@ DOCS = Path(__file__).parents[1] / "docs"
 PAGES = ("performance.md", "uncertainty.md", "free_run.md")
 
 
+def missing(found: dict[str, Any]) -> str:
+    """Return what was not run, and what failed and why."""
+    names = [f"- `{name}`: not run\n" for name in found["not_run"]]
+    failures = [f"- `{f['job']}`: {f['failed']}\n" for f in found["failures"]]
+    return "".join(names + failures) or "Nothing.\n"
+
+
 def limit(found: list[dict[str, Any]]) -> str:
     """Return the table of times against their bounds."""
     body = []
@@ -162,9 +169,7 @@ TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
         "free run": lambda found: free_run_table(found["summary"]["free_run"]),
         "packages": lambda found: packages_table(found["summary"]["packages"]),
         "evidence": lambda found: evidence_table(found["summary"]["evidence"]),
-        "not run": lambda found: "".join(
-            f"- `{name}`\n" for name in found["summary"]["not_run"]
-        ),
+        "not run": lambda found: missing(found["summary"]),
     },
     "limit": {"limit": limit, "pieces": pieces},
     "growth": {"growth": growth},

@@ -345,7 +345,7 @@ def evidence_table(found: list[Row]) -> str:
         [
             row["package"],
             "yes" if row["exact"] else "no",
-            number(row["log_evidence"], 2) if "failed" not in row else row["failed"],
+            number(row["log_evidence"], 2) if "failed" not in row else "failed",
             number(row["cpu_seconds"], 3),
             number(row["posterior_cpu_seconds"], 3),
             number(row["peak_gigabytes"], 1),
