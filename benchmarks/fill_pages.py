@@ -158,11 +158,26 @@ def systems(found: dict[str, Any]) -> str:
     return table(["", "chosen", "automatic mode", "linear ARX", "ratio"], body)
 
 
+def draws(found: dict[str, Any]) -> str:
+    """Return the time of posterior free runs."""
+    count = f"{found['draws']} runs of {found['samples']} samples [s]"
+    body = [
+        [
+            name,
+            f"{found[name]['seconds']:.2f}",
+            f"{found[name]['seconds_without_draws']:.4f}",
+        ]
+        for name in ("narx", "state-space")
+    ]
+    return table(["", count, "one run, no draws [s]"], body)
+
+
 # By result file: the tables of the pages, and what makes them.
 TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
     "calibration_tanks": {"tanks": calibration},
     "calibration_simulated_states": {"simulated, states": calibration},
     "calibration_simulated_narx": {"simulated, NARX": calibration},
+    "draws": {"draws": draws},
     "free_run_systems": {"systems": systems},
     "rivals": {
         "one step": lambda found: one_step_table(found["summary"]["one_step"]),
