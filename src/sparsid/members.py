@@ -1,9 +1,9 @@
 """Members: many starts of one model going downhill together.
 
-Free runs are long chains of small operations, so a batch of starts costs little more
-than one. Members may even learn from different samples of the records, which makes
-cross-validation one more batch. Every step, update and evaluation is one small compiled
-program over all members; each has its own damping and takes only what lowers its cost.
+One compiled program serves a whole batch of starts. Members may even learn from
+different samples of the records, which makes cross-validation one more batch. Every
+step, update and evaluation goes over all members; each has its own damping and takes
+only what lowers its cost.
 """
 
 from __future__ import annotations
