@@ -3,13 +3,15 @@
     python benchmarks/free_run.py simulated-tanks --out ...
     python benchmarks/free_run.py systems --auto --out ...
     python benchmarks/free_run.py blocks --out ...
+    python benchmarks/free_run.py members --out ...
 
 The recipe is `sparsid.StateSpace()` with its defaults, or the automatic mode with
 `--auto`; the test records score finished models only. Variants are compared on
 realisations of the simulated tanks other than those that are scored, as in
 `simulated-tanks --first 100 --seeds 10 --set '{"states": 3}'`. `blocks` compares
-numbers of held-out blocks inside the estimation record of Cascaded Tanks. Recorded
-data are scored by `benchmarks/calibration.py`.
+numbers of held-out blocks inside the estimation record of Cascaded Tanks, `members`
+when a member should count as poor. Recorded data are scored by
+`benchmarks/calibration.py`.
 """
 
 import argparse
@@ -22,16 +24,21 @@ from typing import Any
 import numpy as np
 
 import sparsid
+from sparsid import calibration as trials
+from sparsid import free_fitting
 from sparsid.baselines import Arx
 from sparsid.calibration import TRIAL_CYCLES, factors_of
 from sparsid.datasets import simulated_tanks, systems
 from sparsid.free_fitting import held_out_error, held_out_fits
 from sparsid.processes import keep_freed_memory
 from sparsid.scaling import Scaling
+from sparsid.stretches import held_out
 
 Row = dict[str, Any]
 # Held-out blocks, and starts of the copy for each.
 BLOCKS = ((4, 3), (8, 2))
+# A member is poor beyond so many times the error of the median or of the best one.
+POOR = (("none", np.inf), *(("median", f) for f in (2.0, 1.5, 1.3)), ("best", 1.5))
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,43 @@ def held_out_blocks(seeds: range, recipe: Recipe) -> list[Row]:
             factors = factors_of(fits, [record], model.start_samples)
             row: Row = {"seed": seed, "blocks": blocks, "starts": starts}
             row |= {"held_out": error, "free_run_factor": factors.free_run[0]}
+            rows.append(row)
+            print(row, flush=True)
+    return rows
+
+
+def poor_members(seeds: range, recipe: Recipe) -> list[Row]:
+    """Compare rules for dropping members on blocks that they did not learn from."""
+    record = sparsid.datasets.load("cascaded-tanks").estimation
+    # All members, to compare rules on the same ones.
+    free_fitting.POOR = np.inf
+    rows = []
+    for seed in seeds:
+        model = sparsid.StateSpace(
+            **{"max_cycles": TRIAL_CYCLES} | recipe.settings, seed=seed
+        )
+        fits = held_out_fits(model.get_params(), [record], trials.BLOCKS)
+        assert fits is not None
+        masks = held_out([record], len(fits), model.start_samples)
+        squares: dict[str, list[Any]] = {}
+        kept: dict[str, int] = {}
+        for fitted, (hidden,) in zip(fits, masks, strict=True):
+            each = range(len(fitted))
+            runs = [fitted.member(k).simulate(record.u, samples=0).mean for k in each]
+            errors = np.array(runs)[..., 0] - record.y[:, 0]
+            own = np.sqrt((errors[:, ~hidden] ** 2).mean(1))
+            for against, factor in POOR:
+                level = own.min() if against == "best" else np.median(own)
+                good = own <= factor * level
+                name = f"{factor:g} x {against}"
+                kept[name] = kept.get(name, 0) + int(good.sum())
+                found = errors[good][:, hidden]
+                pair = (np.median(found, axis=0) ** 2, found.mean(0) ** 2)
+                squares.setdefault(name, []).append(pair)
+        for name, pairs in squares.items():
+            median, mean = np.sqrt(np.concatenate(pairs, axis=1).mean(1))
+            row = {"seed": seed, "rule": name, "kept": kept[name]}
+            row |= {"held_out": float(median), "mean_of_members": float(mean)}
             rows.append(row)
             print(row, flush=True)
     return rows
@@ -131,6 +175,7 @@ def main() -> None:
         "simulated-tanks": (simulated, 20),
         "systems": (others, 1),
         "blocks": (held_out_blocks, 2),
+        "members": (poor_members, 1),
     }
     parser.add_argument("what", choices=kinds)
     parser.add_argument("--seeds", type=int)
@@ -142,10 +187,11 @@ def main() -> None:
     run, default = kinds[args.what]
     keep_freed_memory()
     recipe = Recipe(args.auto, args.set)
-    if args.auto and (args.set or args.what == "blocks"):
-        parser.error("--auto chooses by itself: leave --set and blocks out")
+    inside = args.what in ("blocks", "members")
+    if args.auto and (args.set or inside):
+        parser.error("--auto chooses by itself: leave --set, blocks and members out")
     rows = run(range(args.first, args.first + (args.seeds or default)), recipe)
-    key = "held_out" if args.what == "blocks" else "ratio"
+    key = "held_out" if inside else "ratio"
     values = np.array([row[key] for row in rows], dtype=float)
     result = {
         "recipe": str(recipe),
