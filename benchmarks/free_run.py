@@ -24,9 +24,9 @@ from typing import Any
 import numpy as np
 
 import sparsid
-from sparsid import calibration as trials
 from sparsid import free_fitting
 from sparsid.baselines import Arx
+from sparsid.calibration import BLOCKS as TRIAL_BLOCKS
 from sparsid.calibration import TRIAL_CYCLES, factors_of
 from sparsid.datasets import simulated_tanks, systems
 from sparsid.free_fitting import held_out_error, held_out_fits
@@ -94,7 +94,7 @@ def poor_members(seeds: range, recipe: Recipe) -> list[Row]:
         model = sparsid.StateSpace(
             **{"max_cycles": TRIAL_CYCLES} | recipe.settings, seed=seed
         )
-        fits = held_out_fits(model.get_params(), [record], trials.BLOCKS)
+        fits = held_out_fits(model.get_params(), [record], TRIAL_BLOCKS)
         assert fits is not None
         masks = held_out([record], len(fits), model.start_samples)
         squares: dict[str, list[Any]] = {}

@@ -14,7 +14,6 @@ from sparsid.cli.app import app
 from sparsid.curvature import WHOLE
 from sparsid.evidence import Problem
 from sparsid.free_fitting import (
-    StateSettings,
     _Fit,
     _Member,
     held_out_error,
@@ -24,6 +23,7 @@ from sparsid.models.network import SUBLINEAR
 from sparsid.models.state_space import StateNetwork
 from sparsid.objectives import FreeRun, outputs, sensitivities
 from sparsid.outcomes import Outcome
+from sparsid.state_structure import StateSettings, structure_of
 from sparsid.stretches import held_out, runs_of, saturation
 
 WAYS = members.DIRECTIONS
@@ -125,7 +125,7 @@ def test_no_member_ever_goes_uphill() -> None:
     scaling = sparsid.scaling.Scaling.of([record])
     data = runs_of([record], scaling)
     data = data._replace(measured=np.repeat(data.measured[None], 2, axis=0))
-    structure, _ = free_fitting._structure(settings, [record], scaling)
+    structure, _ = structure_of(settings, [record], scaling)
     fit = _Fit(structure, data, settings, None)
     problem = Problem(FreeRun(structure), WHOLE)
     d = members.begin(problem, fit._start(), data, 0.0)
@@ -211,7 +211,7 @@ def test_saturation_is_found_and_kept_to() -> None:
     assert run.mean.max() == pytest.approx(1.3)
     settings = StateSettings.of(StateSpace(**SMALL, saturation="none").get_params(), 1)
     scaling = sparsid.scaling.Scaling.of([record])
-    structure, notes = free_fitting._structure(settings, [record], scaling)
+    structure, notes = structure_of(settings, [record], scaling)
     assert (structure.ceiling, notes) == ((np.inf,), [])
 
 

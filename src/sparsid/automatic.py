@@ -26,11 +26,12 @@ from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, StateSpace
 from sparsid.frames import as_records
-from sparsid.free_fitting import held_out_error, held_out_fits, most_starts
+from sparsid.free_fitting import held_out_error, held_out_fits
 from sparsid.history import Progress, Report
 from sparsid.records import Record, check_compatible
 from sparsid.scaling import Scaling
 from sparsid.settings import number
+from sparsid.state_structure import most_starts
 from sparsid.stretches import excerpts, held_out, stretches_of
 
 log = logging.getLogger(__name__)
@@ -119,7 +120,7 @@ class _Search:
             }
             name = f"{settings['states']} states, {width} neurons"
             if not self._members(settings):
-                self.notes.append(f"{name}: the records are too long for its memory")
+                self.notes.append(f"{name}: not tried, the records are too long")
                 continue
             fits = self._held_out_fits(name, settings)
             if fits is None:
@@ -155,11 +156,14 @@ class _Search:
         return model
 
     def _members(self, settings: dict[str, Any]) -> int:
-        """Return how many members a model gets; 0 if it is too large."""
+        """Return how many members a model gets; 0 if it or its trials are too large."""
         model = StateSpace(**settings | {"starts": StateSpace().starts})
+        params = model.get_params()
+        if most_starts(params, self.compared) < BLOCKS * TRIAL_STARTS:
+            return 0
         fewer = round(model.starts * min(1.0, COMPARED_SAMPLES / _samples(self.learnt)))
         wanted = min(model.starts, max(fewer, FEWEST_MEMBERS))
-        return min(wanted, most_starts(model.get_params(), self.learnt))
+        return min(wanted, most_starts(params, self.learnt))
 
     def _held_out_fits(
         self, name: str, settings: dict[str, Any]
@@ -172,7 +176,7 @@ class _Search:
         return held_out_fits(params, self.compared, BLOCKS, report, self.scheduler)
 
     def _final(self, best: dict[str, Any]) -> Model:
-        """Return the chosen model, fitted to everything."""
+        """Return the chosen model, fitted to what it may learn from."""
         if best["settings"] is None:
             # A matter of seconds: not worth stopping.
             linear = NARX(self.arx.lags.input_lags, (), seed=self.seed)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from functools import partial
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
@@ -23,23 +21,25 @@ from sparsid.evidence import Problem, State
 from sparsid.forecasts import BandFactors, Channels
 from sparsid.groups import find_apart, run_apart, split
 from sparsid.history import Progress, Report
-from sparsid.models.network import SUBLINEAR, Params
+from sparsid.models.network import Params
 from sparsid.models.state_space import StateNetwork
 from sparsid.moves import threshold
 from sparsid.noise import Noise
 from sparsid.objectives import FreeRun, Linearised, Runs
 from sparsid.outcomes import Outcome
-from sparsid.posterior import LARGEST_COVARIANCE, laplace
+from sparsid.posterior import laplace
 from sparsid.priors import Prior, resolve_kinds
-from sparsid.records import Record, check_compatible, value_range
+from sparsid.records import Record, value_range
 from sparsid.rules import SparseBayes
 from sparsid.scaling import Scaling
-from sparsid.settings import LARGEST_COUNT, number, one_of, whole, widths_of
-from sparsid.stretches import held_out, runs_of, saturation, stretches_of
+from sparsid.state_structure import (
+    StateSettings,
+    check_size,
+    prepared,
+    structure_of,
+)
+from sparsid.stretches import held_out, runs_of, stretches_of
 
-log = logging.getLogger(__name__)
-
-SATURATION = ("auto", "none")
 # Noise at the start: logarithms of scaled variances, and of the odds of phi.
 START_NOISE = (-3.0, -4.5, 2.0)
 # Cycles before the variances are first updated, and before the log-determinant counts:
@@ -55,56 +55,6 @@ WINDOW = 6
 POOR, NEAR, FEWEST_COMPARED = 1.5, 0.02, 3
 # A group whose prior variance is below this has vanished.
 VANISHED = 1e-8
-# Typical change per sample, in the steps from sample to sample of the outputs; out of
-# a few values, as programs are compiled for each.
-RATE_FACTOR = 2.0
-RATES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-FEWEST_SAMPLES = 30
-# Bytes that a fit may take, and copies of all sensitivities that an evaluation holds.
-MEMORY_LIMIT, SENSITIVITY_COPIES = 10e9, 3.0
-
-
-class StateSettings(NamedTuple):
-    """What the user can set, checked."""
-
-    states: int
-    hidden: tuple[int, ...]
-    activation: str
-    prior: Any
-    saturation: str
-    start_samples: int
-    max_cycles: int
-    tolerance: float
-    starts: int
-    seed: int
-
-    @staticmethod
-    def of(params: dict[str, Any], outputs: int) -> StateSettings:
-        """Return the settings, or say what is wrong with them."""
-        hidden = tuple(widths_of(params["hidden"]))
-        if not hidden:
-            raise InputError(
-                "hidden=(): a state-space model needs a hidden layer, as in (6,)"
-            )
-        states = params["states"]
-        states = outputs + 1 if states is None else whole("states", states, 1, 1000)
-        if states < outputs:
-            raise InputError(
-                f"states={states}: every output is a state, so at least {outputs} are "
-                "needed"
-            )
-        return StateSettings(
-            states,
-            hidden,
-            one_of("activation", params["activation"], SUBLINEAR),
-            params["prior"],
-            one_of("saturation", params["saturation"], SATURATION),
-            whole("start_samples", params["start_samples"], 1, LARGEST_COUNT),
-            whole("max_cycles", params["max_cycles"], 1, LARGEST_COUNT),
-            number("tolerance", params["tolerance"], 0.0),
-            whole("starts", params["starts"], 1, LARGEST_COUNT),
-            whole("seed", params["seed"], 0, 2**32 - 1),
-        )
 
 
 def fit_free_run(
@@ -122,12 +72,12 @@ def fit_free_run(
     scheduler
         Address of a Dask scheduler; the members are spread over its workers.
     """
-    settings, stretches = _prepared(params, records)
-    _check_size(settings, stretches)
+    settings, stretches = prepared(params, records)
+    check_size(settings, stretches)
     scaling = Scaling.of(stretches)
     with jax.enable_x64(True):
         data = runs_of(stretches, scaling)
-        model, notes = _structure(settings, stretches, scaling)
+        model, notes = structure_of(settings, stretches, scaling)
         everything = np.repeat(data.measured[None], settings.starts, axis=0)
         run = _Fit(model, data._replace(measured=everything), settings, report)
         if scheduler is None:
@@ -170,14 +120,14 @@ def held_out_fits(
     scheduler
         Address of a Dask scheduler; each block is a task for one of its workers.
     """
-    settings, stretches = _prepared(params, records)
+    settings, stretches = prepared(params, records)
     scaling = Scaling.of(stretches)
     held = held_out(stretches, blocks, settings.start_samples)
     starts = settings._replace(starts=blocks * settings.starts)
-    _check_size(starts, stretches)
+    check_size(starts, stretches)
     with jax.enable_x64(True):
         data = runs_of(stretches, scaling)
-        model, notes = _structure(settings, stretches, scaling)
+        model, notes = structure_of(settings, stretches, scaling)
         hidden = np.zeros((blocks, *data.y.shape))
         for k, block in enumerate(held):
             for r, mask in enumerate(block):
@@ -219,22 +169,6 @@ def held_out_error(fits: list[Ensemble], records: list[Record]) -> float:
             squares += float(np.nansum(error))
             count += int(np.isfinite(error).sum())
     return float(np.sqrt(squares / max(count, 1)))
-
-
-def _prepared(
-    params: dict[str, Any], records: list[Record]
-) -> tuple[StateSettings, list[Record]]:
-    """Return checked settings and the stretches to learn from."""
-    check_compatible(records)
-    settings = StateSettings.of(params, records[0].n_outputs)
-    stretches = stretches_of(records)
-    samples = sum(int((~np.isnan(s.y)).any(1).sum()) for s in stretches)
-    if samples < FEWEST_SAMPLES:
-        raise InputError(
-            f"{samples} samples were given: at least {FEWEST_SAMPLES} with inputs and "
-            "an output are needed for a model of free runs"
-        )
-    return settings, stretches
 
 
 class _Member(NamedTuple):
@@ -517,71 +451,3 @@ def _bare(descent: members.Descent) -> members.Descent:
 def _lowest(cost: NDArray[np.float64]) -> int:
     """Return which cost is the lowest; one that is not a number never is."""
     return int(np.argmin(np.nan_to_num(cost, nan=np.inf)))
-
-
-def _structure(
-    settings: StateSettings, stretches: list[Record], scaling: Scaling
-) -> tuple[StateNetwork, list[str]]:
-    """Return the model without data, and what was found in the data."""
-    y = [scaling.scale_y(s.y) for s in stretches]
-    names, notes = stretches[0].output_names, []
-    floor, ceiling = [-np.inf] * len(names), [np.inf] * len(names)
-    if settings.saturation == "auto":
-        for k, name in enumerate(names):
-            for side, bounds in ((-1, floor), (1, ceiling)):
-                at = saturation([side * v[:, k] for v in y])
-                if at is not None:
-                    bounds[k] = side * at
-                    value = scaling.y_mean[k] + side * at * scaling.y_std[k]
-                    notes.append(f"{name} saturates at {value:.6g}")
-    for note in notes:
-        log.info(note)
-    columns = [v[~np.isnan(v[:, k]), k] for v in y for k in range(len(names))]
-    steps = np.concatenate([np.diff(c) for c in columns])
-    rate = RATE_FACTOR * float(np.sqrt(np.mean(steps**2)))
-    model = StateNetwork(
-        stretches[0].n_inputs,
-        len(names),
-        settings.states,
-        settings.hidden,
-        len(stretches),
-        min(RATES, key=lambda r: abs(np.log(r / max(rate, RATES[0])))),
-        tuple(floor),
-        tuple(ceiling),
-        settings.activation,
-    )
-    return model, notes
-
-
-def most_starts(params: dict[str, Any], records: list[Record]) -> int:
-    """Return how many starts of a model fit in memory; 0 if not even one does."""
-    settings, stretches = _prepared(params, records)
-    weights, needed = _size_of_start(settings, stretches)
-    return 0 if weights > LARGEST_COVARIANCE else int(MEMORY_LIMIT // needed)
-
-
-def _size_of_start(
-    settings: StateSettings, stretches: list[Record]
-) -> tuple[int, float]:
-    """Return the weights of a model, and the bytes that one start of it takes."""
-    n, m = settings.states, stretches[0].n_inputs
-    widths = [n + m, *settings.hidden, n]
-    weights = sum((a + 1) * b for a, b in pairwise(widths)) + n * (m + n + 1)
-    weights += n * len(stretches)
-    samples = len(stretches) * max(len(s) for s in stretches)
-    entries = samples * weights * (2 * n + 2 * stretches[0].n_outputs)
-    return weights, 8.0 * SENSITIVITY_COPIES * entries
-
-
-def _check_size(settings: StateSettings, stretches: list[Record]) -> None:
-    """Refuse what would not fit in memory, before anything is allocated."""
-    weights, needed = _size_of_start(settings, stretches)
-    needed *= settings.starts
-    if weights > LARGEST_COVARIANCE or needed > MEMORY_LIMIT:
-        raise InputError(
-            f"a state-space model of {weights} weights and {settings.starts} starts on "
-            f"{len(stretches)} stretches of up to {max(map(len, stretches))} samples "
-            f"needs about {needed / 1e9:.1f} GB, and may have {LARGEST_COVARIANCE} "
-            f"weights and {MEMORY_LIMIT / 1e9:g} GB: use fewer starts, neurons or "
-            "states, or shorter records"
-        )
