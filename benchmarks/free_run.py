@@ -38,7 +38,11 @@ Row = dict[str, Any]
 # Held-out blocks, and starts of the copy for each.
 BLOCKS = ((4, 3), (8, 2))
 # A member is poor beyond so many times the error of the median or of the best one.
-POOR = (("none", np.inf), *(("median", f) for f in (2.0, 1.5, 1.3)), ("best", 1.5))
+POOR = (
+    ("none", np.inf),
+    *(("median", factor) for factor in (2.0, 1.5, 1.3, 1.0)),
+    *(("best", factor) for factor in (2.0, 1.5, 1.3)),
+)
 
 
 @dataclass(frozen=True)

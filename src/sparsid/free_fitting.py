@@ -49,10 +49,9 @@ SETTLING, WARM_UP = 3, 10
 STEPS = 2
 # Cycles over which the fall of the cost is judged.
 WINDOW = 6
-# A member whose error over what it learnt from is so many times that of the median
-# member came to a poor end, and is dropped, unless that is small in deviations of the
-# outputs; of fewer members there is no saying who it is.
-POOR, NEAR, FEWEST_COMPARED = 1.5, 0.02, 3
+# A member whose error over what it learnt from is so many times that of the best member
+# came to a poor end, and is dropped, unless that is small in deviations of the outputs.
+POOR, NEAR = 1.5, 0.02
 # A group whose prior variance is below this has vanished.
 VANISHED = 1e-8
 
@@ -407,8 +406,8 @@ class _Fit:
 
     def _good(self, found: list[_Member]) -> list[_Member]:
         """Return the members without those that came to a poor end."""
-        if len(found) < FEWEST_COMPARED:
-            return found
+        if not found:
+            return []
         params = tuple(
             np.stack(w) for w in zip(*(m.params for m in found), strict=True)
         )
@@ -417,7 +416,7 @@ class _Fit:
         measured = np.asarray(self.data.measured)[own]
         squares = (runs - np.asarray(self.data.y)) ** 2 * measured
         error = np.sqrt(squares.sum((1, 2, 3)) / measured.sum((1, 2, 3)))
-        good = error <= max(POOR * float(np.nanmedian(error)), NEAR)
+        good = error <= max(POOR * float(np.nanmin(error)), NEAR)
         return [member for member, keep in zip(found, good, strict=True) if keep]
 
     def _weights(self, prior: Prior) -> int:

@@ -38,7 +38,7 @@ from sparsid.settings import Settings
 START_NOISE = 0.01
 # Rebuild the arrays when this share of the weights' space can be saved: each rebuild
 # may cost a compilation.
-WORTH_SHRINKING = 0.5
+WORTH_SHRINKING = 0.8
 # At most this share of the rows is proposed for removal at once.
 LARGEST_SHARE = 0.5
 SHARE_GROWTH = 1.3
@@ -299,7 +299,6 @@ class Identification:
             state = moves.remove(network, state, data, chosen)
             if self._refitted(state):
                 share = min(LARGEST_SHARE, SHARE_GROWTH * share)
-                self._shrink()
             elif len(chosen) == 1:
                 return
             else:
@@ -307,22 +306,23 @@ class Identification:
 
     def _refitted(self, state: State) -> bool:
         """Adopt a pruned state if a short refit brings the cost back, else keep."""
-        before = self.descent
-        trial = self._descent(
+        before, columns = self.descent, self.columns
+        self.descent = self._descent(
             before.network, before.data, state, damping=before.damping
         )
+        self._shrink()
+        trial = self.descent
         for _ in range(REFIT_CYCLES):
             if trial.cost < before.cost:
                 break
             for _ in range(REFIT_STEPS):
                 trial.step()
             trial.update()
-        if not trial.cost <= before.cost + self.settings.largest_rise:
-            self._record("prune")
-            return False
-        self.descent = trial
+        agreed = trial.cost <= before.cost + self.settings.largest_rise
+        if not agreed:
+            self.descent, self.columns = before, columns
         self._record("prune")
-        return True
+        return agreed
 
     def _shrink(self) -> None:
         """Rebuild smaller arrays if that saves enough."""
