@@ -158,6 +158,29 @@ def systems(found: dict[str, Any]) -> str:
     return table(["", "chosen", "automatic mode", "linear ARX", "ratio"], body)
 
 
+def members(found: dict[str, Any]) -> str:
+    """Return errors over held-out blocks by rule for poor members, seed by seed."""
+    rows = found["rows"]
+    seeds = sorted({row["seed"] for row in rows})
+    body = []
+    for rule in dict.fromkeys(row["rule"] for row in rows):
+        own = [row for row in rows if row["rule"] == rule]
+        kept, errors, means = (
+            [row[key] for row in own] for key in ("kept", "held_out", "mean_of_members")
+        )
+        body.append(
+            [
+                "all members" if "none" in rule else f"{rule} member",
+                f"{sum(kept) / len(kept):.0f}",
+                *(f"{error:.3f}" for error in errors),
+                f"{sum(errors) / len(errors):.3f}",
+                f"{sum(means) / len(means):.3f}",
+            ]
+        )
+    head = ["kept up to", "members", *(f"seed {seed} [V]" for seed in seeds)]
+    return table([*head, "mean [V]", "mean of members [V]"], body)
+
+
 def draws(found: dict[str, Any]) -> str:
     """Return the time of posterior free runs."""
     count = f"{found['draws']} runs of {found['samples']} samples [s]"
@@ -178,6 +201,7 @@ TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
     "calibration_simulated_states": {"simulated, states": calibration},
     "calibration_simulated_narx": {"simulated, NARX": calibration},
     "draws": {"draws": draws},
+    "free_run_members": {"members": members},
     "free_run_systems": {"systems": systems},
     "rivals": {
         "one step": lambda found: one_step_table(found["summary"]["one_step"]),

@@ -179,7 +179,7 @@ def main() -> None:
         "simulated-tanks": (simulated, 20),
         "systems": (others, 1),
         "blocks": (held_out_blocks, 2),
-        "members": (poor_members, 1),
+        "members": (poor_members, 3),
     }
     parser.add_argument("what", choices=kinds)
     parser.add_argument("--seeds", type=int)

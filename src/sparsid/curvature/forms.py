@@ -19,7 +19,7 @@ from sparsid.models.network import Factors, Params
 from sparsid.priors import BlockPrior, Prior, Sums
 
 # Below this size halving a matrix costs more than it saves.
-SMALLEST_HALF = 64
+SMALLEST_HALF = 128
 
 
 class Factorised(NamedTuple):
@@ -253,23 +253,19 @@ def _row_major(matrix: Array) -> Array:
 
 
 def _inverse_by_halves(L: Array) -> Array:
-    """Return ``(L L')^-1``, leaving the zeros of ``L`` out where that pays."""
+    """Return ``(L L')^-1``, leaving the zeros of ``L`` out where that pays.
+
+    With ``L = [a 0; b c]``, ``y = b a^-1`` and ``Q = (c c')^-1`` it is
+    ``[(a a')^-1 + y' Q y, -y' Q; -Q y, Q]``, and both inverses are found so again.
+    """
     h = len(L) // 2
     if h < SMALLEST_HALF:
         return _inverse(L)
-    U = _inverse_triangle(L, depth=2).T
-    a, b, c = U[:h, :h], U[:h, h:], U[h:, h:]
-    corner = b @ c.T
-    return jnp.block([[a @ a.T + b @ b.T, corner], [corner.T, c @ c.T]])
-
-
-def _inverse_triangle(L: Array, depth: int) -> Array:
-    h, rest = len(L) // 2, len(L) - len(L) // 2
-    if depth == 0:
-        return solve_triangular(L, jnp.eye(len(L), dtype=L.dtype), lower=True)
-    a = _inverse_triangle(L[:h, :h], depth - 1)
-    c = _inverse_triangle(L[h:, h:], depth - 1)
-    return jnp.block([[a, jnp.zeros((h, rest), L.dtype)], [-c @ (L[h:, :h] @ a), c]])
+    a, b, c = L[:h, :h], L[h:, :h], L[h:, h:]
+    Q = _inverse_by_halves(c)
+    y = solve_triangular(a, b.T, lower=True, trans=1).T
+    corner = -Q @ y
+    return jnp.block([[_inverse_by_halves(a) - y.T @ corner, corner.T], [corner, Q]])
 
 
 def _expand(left: Array, outputs: int) -> Array:
