@@ -8,6 +8,9 @@ from typing import Any, TypeAlias
 # confuse type checkers; shapes are given by jaxtyping where they matter.
 Array: TypeAlias = Any
 
+# For small programs that run seldom: compiled plainly, at a third of the time.
+PLAINLY = {"xla_backend_optimization_level": 0}
+
 
 def namespace(array: Array) -> Any:
     """Return the module whose functions suit ``array``: numpy or jax.numpy."""

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from sparsid.arrays import Array
+from sparsid.arrays import PLAINLY, Array
 from sparsid.curvature import Curvature
 from sparsid.evidence import (
     Evaluation,
@@ -163,7 +163,7 @@ class Descent:
         return fall
 
 
-@partial(jax.jit, static_argnames=("rule", "learn_noise"))
+@partial(jax.jit, static_argnames=("rule", "learn_noise"), compiler_options=PLAINLY)
 def _updated(
     rule: Rule, learn_noise: bool, state: State, at: Evaluation, rows: Array | int
 ) -> State:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -21,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid import moves
-from sparsid.arrays import Array
+from sparsid.arrays import PLAINLY, Array
 from sparsid.curvature import Curvature, choose
 from sparsid.descent import Descent
 from sparsid.evidence import State, log_evidence
 from sparsid.history import History, Progress, Report
-from sparsid.models.network import REGRESSORS, Network
+from sparsid.models.network import REGRESSORS, Network, Params
 from sparsid.objectives import Regression
 from sparsid.outcomes import Outcome
 from sparsid.priors import start_prior
@@ -110,7 +111,7 @@ class Identification:
         self.structures = 0
         self.folded = False
         self.history = History()
-        params = network.init(key=key)
+        params = _random_weights(network, key)
         prior = start_prior(network, settings.kinds)
         prior = settings.rule.start(prior, params, len(data.y))
         noise = settings.noise
@@ -441,6 +442,12 @@ class Identification:
             kept,
             time.perf_counter() - self.began,
         )
+
+
+@partial(jax.jit, static_argnames="network", compiler_options=PLAINLY)
+def _random_weights(network: Network, key: Array) -> Params:
+    """Return the weights that a run begins with."""
+    return network.init(key=key)
 
 
 def _spread(rows: int, most: int) -> NDArray[np.intp]:
