@@ -51,7 +51,9 @@ STEPS = 2
 WINDOW = 6
 # A member whose error over what it learnt from is so many times that of the best member
 # came to a poor end, and is dropped, unless that is small in deviations of the outputs.
-POOR, NEAR = 1.5, 0.02
+# Of two both are kept: how far they are apart is all that there is to tell how certain
+# they are.
+POOR, NEAR, FEWEST_COMPARED = 1.5, 0.02, 3
 # A group whose prior variance is below this has vanished.
 VANISHED = 1e-8
 
@@ -406,8 +408,8 @@ class _Fit:
 
     def _good(self, found: list[_Member]) -> list[_Member]:
         """Return the members without those that came to a poor end."""
-        if not found:
-            return []
+        if len(found) < FEWEST_COMPARED:
+            return found
         params = tuple(
             np.stack(w) for w in zip(*(m.params for m in found), strict=True)
         )
