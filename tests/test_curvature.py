@@ -194,6 +194,21 @@ def test_gauss_newton_equals_explicit_jacobian_product() -> None:
         np.testing.assert_allclose(system, expected, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.usefixtures("x64")
+def test_products_of_two_outputs_and_a_block_without_weights() -> None:
+    rng = np.random.default_rng(4)
+    sizes = ((3, 2), (0, 2), (4, 1))
+    derivative = Factors(
+        tuple(rng.normal(size=(6, n)) for n, _ in sizes),
+        tuple(rng.normal(size=(6, 2, m)) for _, m in sizes),
+    )
+    scale = tuple(rng.uniform(1.0, 2.0, size=size) for size in sizes)
+    X = forms.dense(derivative, scale)
+    assert X.shape == (12, 10)
+    found = forms.products(derivative, scale)
+    np.testing.assert_allclose(found, X.T @ X, rtol=1e-12)
+
+
 @pytest.mark.parametrize("form", ["primal", "dual", "gram"])
 def test_layer_curvature_is_the_diagonal_blocks(form) -> None:
     rng = np.random.default_rng(3)

@@ -11,8 +11,9 @@ from sklearn.linear_model import ARDRegression
 from sparsid.curvature import choose
 from sparsid.descent import Descent, _updated
 from sparsid.evidence import State, evaluate, step
-from sparsid.identification import identify
+from sparsid.identification import Identification, identify
 from sparsid.models.network import Network
+from sparsid.moves import cut, sweep
 from sparsid.objectives import Regression
 from sparsid.outcomes import Outcome
 from sparsid.priors import start_prior
@@ -202,6 +203,26 @@ def test_a_removal_may_raise_the_cost_by_a_little_only() -> None:
         prunes = [p for p in seen if p.phase == "prune"]
         for before, after in pairwise(prunes):
             assert after.cost <= before.cost + settings.largest_rise + 1e-6
+
+
+@pytest.mark.parametrize(("rise", "agreed"), [(-np.inf, False), (np.inf, True)])
+def test_a_removal_is_tried_at_its_own_size_and_can_be_taken_back(rise, agreed) -> None:
+    settings = Settings(SparseBayes(), KINDS, largest_rise=rise)
+    run = Identification(NETWORK, random_teacher(0), settings, key=jax.random.key(0))
+    before, columns, structures = run.descent, run.columns, run.structures
+    state = jax.device_get(before.state)
+    first = np.array([False, True, False])
+    pruned = sweep(NETWORK, cut(state, 0, first, np.ones(5, bool)))
+    assert run._refitted(pruned) is agreed
+    if agreed:
+        assert run.columns.tolist() == [1]
+        assert run.descent.network.widths == (1, 5, 1)
+        assert run.structures > structures
+    else:
+        assert run.descent is before
+        assert run.columns is columns
+        assert run.structures == structures
+    assert run.descent.data.z.shape[1] == len(run.columns)
 
 
 def test_history_tells_structure_and_noise() -> None:

@@ -78,8 +78,12 @@ def test_a_member_that_came_to_a_poor_end_is_dropped(model) -> None:
         for k, params in enumerate([good, poor, good, good])
     ]
     assert [m.number for m in fit._good(members)] == [0, 2, 3]
-    # Of two both are kept.
+    # The best two are kept in any case.
     assert fit._good(members[:2]) == members[:2]
+    worse = (*good[:-4], good[-4] - 50.0, *good[-3:])
+    third = members[2]._replace(params=worse)
+    assert [m.number for m in fit._good([*members[:2], third])] == [0, 1]
+    assert fit._good(members[:1]) == members[:1]
 
 
 # -- derivatives and descent ---------------------------------------------------------

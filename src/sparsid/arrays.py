@@ -8,7 +8,8 @@ from typing import Any, TypeAlias
 # confuse type checkers; shapes are given by jaxtyping where they matter.
 Array: TypeAlias = Any
 
-# For small programs that run seldom: compiled plainly, at a third of the time.
+# Options for programs whose work is small next to their compilation; not for those
+# that are called from others.
 PLAINLY = {"xla_backend_optimization_level": 0}
 
 

@@ -51,9 +51,9 @@ STEPS = 2
 WINDOW = 6
 # A member whose error over what it learnt from is so many times that of the best member
 # came to a poor end, and is dropped, unless that is small in deviations of the outputs.
-# Of two both are kept: how far they are apart is all that there is to tell how certain
-# they are.
-POOR, NEAR, FEWEST_COMPARED = 1.5, 0.02, 3
+# The best two are kept in any case: how far members are apart tells how certain they
+# are.
+POOR, NEAR = 1.5, 0.02
 # A group whose prior variance is below this has vanished.
 VANISHED = 1e-8
 
@@ -408,7 +408,7 @@ class _Fit:
 
     def _good(self, found: list[_Member]) -> list[_Member]:
         """Return the members without those that came to a poor end."""
-        if len(found) < FEWEST_COMPARED:
+        if len(found) < 2:
             return found
         params = tuple(
             np.stack(w) for w in zip(*(m.params for m in found), strict=True)
@@ -418,7 +418,8 @@ class _Fit:
         measured = np.asarray(self.data.measured)[own]
         squares = (runs - np.asarray(self.data.y)) ** 2 * measured
         error = np.sqrt(squares.sum((1, 2, 3)) / measured.sum((1, 2, 3)))
-        good = error <= max(POOR * float(np.nanmin(error)), NEAR)
+        best, second = np.sort(error)[:2]
+        good = error <= np.nanmax([POOR * best, second, NEAR])
         return [member for member, keep in zip(found, good, strict=True) if keep]
 
     def _weights(self, prior: Prior) -> int:

@@ -37,8 +37,8 @@ from sparsid.settings import Settings
 # Variance of the noise at the start, of standardised outputs. A cold start at the true
 # noise stalls, at the output's variance it is slow.
 START_NOISE = 0.01
-# Rebuild the arrays when this share of the weights' space can be saved: each rebuild
-# may cost a compilation.
+# Rebuild the arrays when no more than this share of the weights' space is left: each
+# rebuild may cost a compilation.
 WORTH_SHRINKING = 0.8
 # At most this share of the rows is proposed for removal at once.
 LARGEST_SHARE = 0.5
@@ -307,21 +307,20 @@ class Identification:
 
     def _refitted(self, state: State) -> bool:
         """Adopt a pruned state if a short refit brings the cost back, else keep."""
-        before, columns = self.descent, self.columns
-        self.descent = self._descent(
-            before.network, before.data, state, damping=before.damping
-        )
+        before = self.descent, self.columns, self.structures
+        d, limit = self.descent, self.descent.cost + self.settings.largest_rise
+        self.descent = self._descent(d.network, d.data, state, damping=d.damping)
         self._shrink()
         trial = self.descent
         for _ in range(REFIT_CYCLES):
-            if trial.cost < before.cost:
+            if trial.cost < d.cost:
                 break
             for _ in range(REFIT_STEPS):
                 trial.step()
             trial.update()
-        agreed = trial.cost <= before.cost + self.settings.largest_rise
+        agreed = trial.cost <= limit
         if not agreed:
-            self.descent, self.columns = before, columns
+            self.descent, self.columns, self.structures = before
         self._record("prune")
         return agreed
 

@@ -132,7 +132,7 @@ def products(derivative: Derivative, scale: Params) -> Array:
             left.T[:, None, :, None]
             * s[:, :, None, None]
             * right.transpose(2, 0, 1)[None]
-        ).reshape(s.size, -1)
+        ).reshape(s.size, left.shape[0] * right.shape[1])
         for left, right, s in zip(*derivative, scale, strict=True)
     ]
     transposed = jnp.concatenate(columns)
