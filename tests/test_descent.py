@@ -211,8 +211,8 @@ def test_a_removal_is_tried_at_its_own_size_and_can_be_taken_back(rise, agreed) 
     run = Identification(NETWORK, random_teacher(0), settings, key=jax.random.key(0))
     before, columns, structures = run.descent, run.columns, run.structures
     state = jax.device_get(before.state)
-    first = np.array([False, True, False])
-    pruned = sweep(NETWORK, cut(state, 0, first, np.ones(5, bool)))
+    second = np.array([False, True, False])
+    pruned = sweep(NETWORK, cut(state, 0, second, np.ones(5, bool)))
     assert run._refitted(pruned) is agreed
     if agreed:
         assert run.columns.tolist() == [1]

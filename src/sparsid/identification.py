@@ -307,8 +307,8 @@ class Identification:
 
     def _refitted(self, state: State) -> bool:
         """Adopt a pruned state if a short refit brings the cost back, else keep."""
-        before = self.descent, self.columns, self.structures
-        d, limit = self.descent, self.descent.cost + self.settings.largest_rise
+        d = self.descent
+        before = d, self.columns, self.structures
         self.descent = self._descent(d.network, d.data, state, damping=d.damping)
         self._shrink()
         trial = self.descent
@@ -318,7 +318,7 @@ class Identification:
             for _ in range(REFIT_STEPS):
                 trial.step()
             trial.update()
-        agreed = trial.cost <= limit
+        agreed = trial.cost <= d.cost + self.settings.largest_rise
         if not agreed:
             self.descent, self.columns, self.structures = before
         self._record("prune")
