@@ -28,8 +28,8 @@ from sparsid import free_fitting
 from sparsid.baselines import Arx
 from sparsid.calibration import BLOCKS as TRIAL_BLOCKS
 from sparsid.calibration import TRIAL_CYCLES, factors_of
+from sparsid.copies import held_out_error, held_out_fits
 from sparsid.datasets import simulated_tanks, systems
-from sparsid.free_fitting import held_out_error, held_out_fits
 from sparsid.processes import keep_freed_memory
 from sparsid.scaling import Scaling
 from sparsid.stretches import held_out

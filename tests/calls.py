@@ -79,6 +79,7 @@ class Step:
     cycle: int
     start: int = 0
     starts: int = 1
+    part: str = "start"
 
 
 class Plan:

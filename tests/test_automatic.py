@@ -32,15 +32,15 @@ def test_the_lag_of_the_linear_model_by_bic() -> None:
     assert Arx.chosen([short], Scaling.of([short])).lags.max_lag <= 5
 
 
-@pytest.fixture(scope="module")
-def few_candidates():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(automatic, "CANDIDATES", ((1, 3),))
-        patch.setattr(automatic, "BLOCKS", 4)
-        patch.setattr(automatic, "TRIAL_STARTS", 1)
-        # Its fits are tested with it.
-        patch.setattr(automatic, "recalibrate", lambda model, records, blocks: model)
-        yield
+@pytest.fixture
+def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(automatic, "STATES", (1,))
+    monkeypatch.setattr(automatic, "NEURONS", 3)
+    monkeypatch.setattr(automatic, "VARIANTS", ())
+    monkeypatch.setattr(automatic, "BLOCKS", 4)
+    monkeypatch.setattr(automatic, "TRIAL_STARTS", 1)
+    # Its fits are tested with it.
+    monkeypatch.setattr(automatic, "recalibrate", lambda model, records, blocks: model)
 
 
 @pytest.mark.usefixtures("few_candidates")
@@ -65,6 +65,64 @@ def test_linear_data_get_the_linear_model() -> None:
         for run in (model.simulate(test, samples=0).mean, arx.simulate(test))
     ]
     assert errors[0] < 1.05 * errors[1]
+
+
+@pytest.mark.parametrize(
+    ("errors", "tried", "chosen"),
+    [
+        # Nothing beats the linear model by five per cent: no variants are tried.
+        ({"2 states, 6 neurons": 0.99}, 3, "linear ARX"),
+        # Nor is a third state worth it, nor a wider network.
+        (
+            {
+                "2 states, 6 neurons": 0.5,
+                "3 states, 6 neurons": 0.48,
+                "2 states, 12 neurons": 0.48,
+            },
+            5,
+            "2 states, 6 neurons",
+        ),
+        # Variants are those of the best so far, and compared with each other.
+        (
+            {
+                "2 states, 6 neurons": 0.5,
+                "3 states, 6 neurons": 0.4,
+                "3 states, 12 neurons": 0.35,
+                "3 states, 6 neurons, shape prior": 0.3,
+            },
+            5,
+            "3 states, 6 neurons, shape prior",
+        ),
+    ],
+)
+def test_variants_of_the_best_are_tried_next(
+    errors: dict[str, float],
+    tried: int,
+    chosen: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The errors are given here, by name; one without has the linear model's."""
+    given = {"linear ARX": 1.0, **errors}
+    shown = {}
+
+    def fits(candidates, records, blocks, crew, report):
+        shown.update(candidates)
+        return {name: [name] for name in candidates}
+
+    def final(self, best, crew):
+        shown["final"] = best.settings
+        return sparsid.NARX(1, ()).fit(self.records)
+
+    monkeypatch.setattr(automatic._Search, "_linear_error", lambda self: 1.0)
+    monkeypatch.setattr(automatic._Search, "_final", final)
+    monkeypatch.setattr(automatic, "held_out_fits_apart", fits)
+    monkeypatch.setattr(
+        automatic, "held_out_error", lambda fits, records: given.get(fits[0], 1.0)
+    )
+    details = sparsid.identify(second_order()).fitted_.details
+    assert details["chosen_candidate"] == chosen
+    assert len(details["candidates"]) == tried
+    assert shown["final"].items() <= shown.get(chosen, {}).items()
 
 
 @pytest.mark.usefixtures("few_candidates")
@@ -144,6 +202,30 @@ def test_long_records_are_learnt_from_pieces(monkeypatch: pytest.MonkeyPatch) ->
     linear = sparsid.identify(tank())
     assert isinstance(linear, sparsid.NARX)
     assert "not tried, the records are too long" in linear.summary().replace("\n", " ")
+
+
+@pytest.mark.usefixtures("few_candidates")
+def test_what_is_tried_when_stopped_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    record = tank(150)
+    monkeypatch.setattr(automatic, "TRIAL_CYCLES", 20)
+    monkeypatch.setattr(automatic, "VARIANTS", ({"seed": 1},))
+    tried = set()
+
+    def stop(progress) -> bool:
+        tried.add((progress.phase, progress.cycle))
+        return ("trying 2 states, 3 neurons", 20) in tried and progress.cycle == 2
+
+    model = sparsid.identify(record, progress=stop)
+    assert isinstance(model, sparsid.StateSpace)
+    assert model.outcome_ is sparsid.Outcome.STOPPED
+    assert "members are the copies" in model.summary().replace("\n", " ")
+    # One for each of four blocks, and each saw the others.
+    assert len(model.members_) + model.members_.dropped == 4
+    run = model.simulate(record, samples=20)
+    assert np.isfinite(run.std[run.start :]).all()
+    assert sparsid.rmse(record, run)[0] < 0.2 * record.y.std()
 
 
 @pytest.mark.parametrize("name", systems.SYSTEMS)

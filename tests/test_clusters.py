@@ -22,11 +22,11 @@ from test_identification import sparse_system
 from test_state_space import SMALL, tank
 from typer.testing import CliRunner
 
-from sparsid import NARX, InputError, StateSpace, free_fitting, groups
+from sparsid import NARX, InputError, StateSpace, estimators, groups
 from sparsid.cli.app import app
 from sparsid.clusters import Cluster
+from sparsid.copies import held_out_error, held_out_fits, held_out_fits_apart
 from sparsid.crews import hire
-from sparsid.free_fitting import held_out_error, held_out_fits
 from sparsid.outcomes import Outcome
 from sparsid.processes import Engine
 from sparsid.studies import prediction, runner, trials
@@ -170,7 +170,7 @@ class Inline:
 
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(free_fitting, "hire", lambda scheduler: Inline())
+    monkeypatch.setattr(estimators, "hire", lambda scheduler: Inline())
 
 
 @pytest.mark.usefixtures("inline")
@@ -191,22 +191,31 @@ def test_members_in_groups_are_those_of_one_batch() -> None:
     np.testing.assert_allclose(two.covariance, one.covariance, atol=1e-5)
 
 
-@pytest.mark.usefixtures("inline")
-def test_held_out_blocks_are_tasks_of_their_own() -> None:
-    params = StateSpace(**{**SMALL, "starts": 1, "max_cycles": 12}).get_params()
-    there = "tcp://there:1"
-    here = held_out_fits(params, [tank()], 2)
-    sent = held_out_fits(params, [tank()], 2, scheduler=there)
-    assert here is not None
-    assert sent is not None
-    error = held_out_error(here, [tank()])
-    assert held_out_error(sent, [tank()]) == pytest.approx(error, rel=1e-5)
+def test_copies_of_several_models_in_groups() -> None:
+    small = StateSpace(**{**SMALL, "starts": 1, "max_cycles": 12}).get_params()
+    candidates = {"one": small, "other": small | {"seed": 1}}
+    crew: Any = Inline()
+    phases = set()
+
+    def told(progress: Any) -> bool:
+        assert progress.starts == 4
+        phases.add((progress.start, progress.phase))
+        return False
+
+    sent = held_out_fits_apart(candidates, [tank()], 2, crew, told)
+    for name, params in candidates.items():
+        here = held_out_fits(params, [tank()], 2)
+        assert here is not None
+        error = held_out_error(here, [tank()])
+        assert held_out_error(sent[name], [tank()]) == pytest.approx(error, rel=1e-5)
+    # The first parts of both come first.
+    one, other = "trying one", "trying other"
+    assert phases == {(0, one), (1, other), (2, one), (3, other)}
 
     def stop(progress: Any) -> bool:
-        assert progress.starts == 2
-        return True
+        return progress.phase == other
 
-    assert held_out_fits(params, [tank()], 2, stop, there) is None
+    assert held_out_fits_apart(candidates, [tank()], 2, crew, stop) == {}
 
 
 @pytest.mark.parametrize(
@@ -222,16 +231,18 @@ def test_held_out_blocks_are_tasks_of_their_own() -> None:
 def test_groups_end_where_all_have_settled(settled: list[set[int]], end: int) -> None:
     crew: Any = Inline()
     plans = [calls.Plan(group) for group in settled]
-    parts, outcome = groups.run_apart(plans, crew, None)
-    assert groups.find_apart(parts, crew) == [end] * len(settled)
+    other = [calls.Plan({1})]
+    (_, outcome, found), (_, _, alone) = groups.run_apart([plans, other], crew, None)
+    assert found == [end] * len(settled)
+    assert alone == [1]
     assert outcome is (Outcome.CYCLES if end == 20 else Outcome.CONVERGED)
 
 
 def test_groups_agree_over_the_cluster(address: str) -> None:
     plans = [calls.Plan(group) for group in ({3, 7}, {5, 7}, {4, 5, 7})]
     with Cluster(address, engine=ANY) as crew:
-        parts, outcome = groups.run_apart(plans, crew, None)
-        assert groups.find_apart(parts, crew) == [7, 7, 7]
+        ((_, outcome, found),) = groups.run_apart([plans], crew, None)
+    assert found == [7, 7, 7]
     assert outcome is Outcome.CONVERGED
 
 

@@ -11,14 +11,10 @@ from typer.testing import CliRunner
 import sparsid
 from sparsid import InputError, Record, StateSpace, automatic, free_fitting, members
 from sparsid.cli.app import app
+from sparsid.copies import held_out_error, held_out_fits
 from sparsid.curvature import WHOLE
 from sparsid.evidence import Problem
-from sparsid.free_fitting import (
-    _Fit,
-    _Member,
-    held_out_error,
-    held_out_fits,
-)
+from sparsid.free_fitting import FreeRunFit, _Member
 from sparsid.models.network import SUBLINEAR
 from sparsid.models.state_space import StateNetwork
 from sparsid.objectives import FreeRun, outputs, sensitivities
@@ -70,7 +66,7 @@ def test_a_member_that_came_to_a_poor_end_is_dropped(model) -> None:
     settings = StateSettings.of(model.get_params() | {"starts": 4}, 1)
     data = runs_of([record], ensemble.scaling)
     measured = np.repeat(np.asarray(data.measured)[None], 4, axis=0)
-    fit = _Fit(ensemble.model, data._replace(measured=measured), settings, None)
+    fit = FreeRunFit(ensemble.model, data._replace(measured=measured), settings, None)
     good = tuple(w[0] for w in ensemble.params)
     poor = (*good[:-4], good[-4] + 5.0, *good[-3:])
     members = [
@@ -130,7 +126,7 @@ def test_no_member_ever_goes_uphill() -> None:
     data = runs_of([record], scaling)
     data = data._replace(measured=np.repeat(data.measured[None], 2, axis=0))
     structure, _ = structure_of(settings, [record], scaling)
-    fit = _Fit(structure, data, settings, None)
+    fit = FreeRunFit(structure, data, settings, None)
     problem = Problem(FreeRun(structure), WHOLE)
     d = members.begin(problem, fit._start(), data, 0.0)
     for cycle in range(8):
@@ -409,7 +405,7 @@ def test_the_command_from_a_file_to_a_simulation(tmp_path) -> None:
 
 
 def test_the_automatic_command(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(automatic, "CANDIDATES", ())
+    monkeypatch.setattr(automatic, "STATES", ())
     rng = np.random.default_rng(0)
     u = rng.normal(size=120)
     y = np.convolve(u, [0.0, 0.5, 0.3])[:120] + 0.01 * rng.normal(size=120)

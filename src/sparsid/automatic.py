@@ -1,7 +1,8 @@
-"""The automatic mode: model class, states and width chosen inside the record.
+"""The automatic mode: model class, states, width and prior chosen inside the record.
 
 Candidates are judged by the free run over rotating blocks that they did not learn from.
-The linear model is always among them; unless another is clearly better, it is taken.
+The linear model is always among them, and each one after it is taken only if it is
+clearly better than the best before: first numbers of states, then variants of the best.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,12 +23,15 @@ from sparsid.calibration import (
     factors_of,
     recalibrate,
 )
+from sparsid.copies import held_out_error, held_out_fits_apart
+from sparsid.crews import Crew, hire
 from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, StateSpace
 from sparsid.frames import as_records
-from sparsid.free_fitting import held_out_error, held_out_fits
+from sparsid.free_fitting import described, fit_free_run
 from sparsid.history import Progress, Report
+from sparsid.outcomes import Outcome
 from sparsid.records import Record, check_compatible
 from sparsid.scaling import Scaling
 from sparsid.settings import number
@@ -36,7 +40,7 @@ from sparsid.stretches import excerpts, held_out, stretches_of
 
 log = logging.getLogger(__name__)
 
-# A candidate has to beat the linear model by this factor.
+# A candidate has to beat the best of those before it by this factor.
 CLEARLY = 0.95
 # Most samples that candidates are compared on, and that the chosen one is fitted to;
 # of longer records they see pieces, no longer than this, spread over all.
@@ -46,8 +50,10 @@ FITTED_SAMPLES, FITTED_PIECE = 40_000, 10_000
 FEWEST_MEMBERS = 4
 # Share of the time budget after which no further candidate is tried.
 TRIAL_SHARE = 0.5
-# States beyond the outputs, and neurons, of the candidates.
-CANDIDATES = ((1, 6), (2, 6))
+# States beyond the outputs of the first candidates, and their neurons.
+STATES, NEURONS = (1, 2), 6
+# What is then changed of the best of them, each on its own.
+VARIANTS: tuple[dict[str, Any], ...] = ({"hidden": (12,)}, {"prior": "shape"})
 
 
 def identify(
@@ -76,7 +82,8 @@ def identify(
         with the best model so far.
     scheduler
         Address of a Dask scheduler, as in ``"tcp://host:8786"``: its workers fit the
-        held-out blocks of each candidate, and the members of the chosen one.
+        held-out blocks of the candidates and the members of the chosen one. None:
+        processes of this computer, one for every core.
     """
     records = as_records(u, y, dt)
     check_compatible(records)
@@ -100,6 +107,7 @@ class _Search:
         self.records, self.seed, self.progress = records, seed, progress
         self.compared = excerpts(records, COMPARED_SAMPLES, COMPARED_PIECE)
         self.learnt = excerpts(records, FITTED_SAMPLES, FITTED_PIECE)
+        self.trials: list[_Trial] = []
         self.notes: list[str] = []
         self.scheduler = scheduler
         self.began, self.budget = time.perf_counter(), budget
@@ -108,44 +116,19 @@ class _Search:
 
     def run(self) -> Model:
         """Return the model that the held-out blocks prefer."""
-        linear = self._trial("linear ARX", None, self._linear_error())
-        trials = [linear]
-        for extra, width in CANDIDATES:
-            settings: dict[str, Any] = {
-                "states": self.records[0].n_outputs + extra,
-                "hidden": (width,),
-                "starts": TRIAL_STARTS,
-                "max_cycles": TRIAL_CYCLES,
-                "seed": self.seed,
-            }
-            name = f"{settings['states']} states, {width} neurons"
-            if not self._members(settings):
-                self.notes.append(f"{name}: not tried, the records are too long")
-                continue
-            fits = self._held_out_fits(name, settings)
-            if fits is None:
-                break
-            error = held_out_error(fits, self.compared)
-            trials.append(self._trial(name, settings, error) | {"fits": fits})
-        best = min(trials, key=lambda t: t["held_out_error"])
-        if self.stopped and best is not linear:
-            # There is no time left to fit it to everything.
-            best = linear
-            self.notes.append("stopped: the linear model is kept")
-        elif len(trials) == 1:
-            if not self.notes:
-                self.notes.append("there was no time to try a nonlinear model")
-        elif best["held_out_error"] > CLEARLY * linear["held_out_error"]:
-            best = linear
-            self.notes.append(
-                "the data do not support a nonlinear model: the linear one is taken"
-            )
-        model = self._final(best)
+        self._add(_Trial("linear ARX", {}, self._linear_error(), []))
+        with hire(self.scheduler) as crew:
+            self._try(self._sizes(), crew)
+            best = self._best().settings
+            if best:
+                self._try([best | variant for variant in VARIANTS], crew)
+            chosen = self._chosen()
+            model = self._final(chosen, crew)
         details = model.fitted_.details
         details["candidates"] = [
-            {k: t[k] for k in ("name", "held_out_error")} for t in trials
+            {"name": t.name, "held_out_error": t.held_out_error} for t in self.trials
         ]
-        details["chosen_candidate"] = best["name"]
+        details["chosen_candidate"] = chosen.name
         if self.compared is not self.records:
             self.notes.append(
                 f"candidates were compared on {_samples(self.compared)} of "
@@ -154,6 +137,59 @@ class _Search:
         if self.notes:
             details.setdefault("notes", []).extend(self.notes)
         return model
+
+    def _add(self, trial: _Trial) -> None:
+        log.info("%s", trial)
+        self.trials.append(trial)
+
+    def _best(self) -> _Trial:
+        """Return the last trial that was clearly better than the best before it."""
+        best, *others = self.trials
+        for trial in others:
+            if trial.held_out_error < CLEARLY * best.held_out_error:
+                best = trial
+        return best
+
+    def _chosen(self) -> _Trial:
+        """Return the trial whose model is taken; notes say why if it is the linear."""
+        linear, best = self.trials[0], self._best()
+        if len(self.trials) == 1:
+            if not self.notes:
+                self.notes.append("there was no time to try a nonlinear model")
+        elif best is linear:
+            self.notes.append(
+                "the data do not support a nonlinear model: the linear one is taken"
+            )
+        return best
+
+    def _sizes(self) -> list[dict[str, Any]]:
+        """Return the settings of the first candidates."""
+        outputs = self.records[0].n_outputs
+        same = {"hidden": (NEURONS,), "prior": StateSpace().prior, "seed": self.seed}
+        return [same | {"states": outputs + extra} for extra in STATES]
+
+    def _try(self, candidates: list[dict[str, Any]], crew: Crew) -> None:
+        """Try candidates, all at once, but those there is no room or no time for."""
+        wanted = {}
+        for settings in candidates:
+            name = _name(settings)
+            if self._members(settings):
+                wanted[name] = settings
+            else:
+                self.notes.append(f"{name}: not tried, the records are too long")
+        if not wanted or self.stopped or self._spent(TRIAL_SHARE):
+            return
+        few: dict[str, Any] = {"starts": TRIAL_STARTS, "max_cycles": TRIAL_CYCLES}
+        found = held_out_fits_apart(
+            {name: StateSpace(**s, **few).get_params() for name, s in wanted.items()},
+            self.compared,
+            BLOCKS,
+            crew,
+            self._report(TRIAL_SHARE),
+        )
+        for name, fits in found.items():
+            error = held_out_error(fits, self.compared)
+            self._add(_Trial(name, wanted[name], error, fits))
 
     def _members(self, settings: dict[str, Any]) -> int:
         """Return how many members a model gets; 0 if it or its trials are too large."""
@@ -165,38 +201,34 @@ class _Search:
         wanted = min(model.starts, max(fewer, FEWEST_MEMBERS))
         return min(wanted, most_starts(params, self.learnt))
 
-    def _held_out_fits(
-        self, name: str, settings: dict[str, Any]
-    ) -> list[Ensemble] | None:
-        """Return a candidate fitted without each block, None if there was no time."""
-        if self.stopped or self._spent(TRIAL_SHARE):
-            return None
-        params = StateSpace(**settings).get_params()
-        report = self._report(f"trying {name}", TRIAL_SHARE)
-        return held_out_fits(params, self.compared, BLOCKS, report, self.scheduler)
-
-    def _final(self, best: dict[str, Any]) -> Model:
+    def _final(self, best: _Trial, crew: Crew) -> Model:
         """Return the chosen model, fitted to what it may learn from."""
-        if best["settings"] is None:
+        if not best.settings:
             # A matter of seconds: not worth stopping.
             linear = NARX(self.arx.lags.input_lags, (), seed=self.seed)
             return recalibrate(linear.fit(self.records), self.records, blocks=2)
-        settings = {k: best["settings"][k] for k in ("states", "hidden", "seed")}
-        model = StateSpace(**settings, starts=self._members(settings))
-        if self.learnt is not self.records:
-            self.notes.append(
-                f"fitted to {_samples(self.learnt)} of {_samples(self.records)} samples"
-            )
-        fitted = model.fit(
-            self.learnt, progress=self._report(""), scheduler=self.scheduler
-        ).fitted_
-        factors = factors_of(best["fits"], self.compared, fitted.known, len(fitted))
+        model = StateSpace(**best.settings, starts=self._members(best.settings))
+        if self.stopped:
+            fitted = self._copies_together(best.fits)
+        else:
+            fitted = fit_free_run(model.get_params(), self.learnt, self._report(), crew)
+            if self.learnt is not self.records:
+                self.notes.append(
+                    f"fitted to {_samples(self.learnt)} of {_samples(self.records)} "
+                    "samples"
+                )
+        factors = factors_of(best.fits, self.compared, fitted.known, len(fitted))
         model.fitted_ = replace(fitted, band_factors=factors)
         return model
 
-    def _trial(self, name: str, settings: Any, error: float) -> dict[str, Any]:
-        log.info("%s: held-out free-run error %.3f standard deviations", name, error)
-        return {"name": name, "settings": settings, "held_out_error": error}
+    def _copies_together(self, fits: list[Ensemble]) -> Ensemble:
+        """Return the model that there is when no time is left to fit it to all."""
+        self.notes.append(
+            "stopped: its members are the copies that were compared with other "
+            f"candidates, each fitted without one of {BLOCKS} blocks"
+        )
+        joined = replace(Ensemble.joined(fits), outcome=Outcome.STOPPED)
+        return described(joined, self.compared)
 
     def _linear_error(self) -> float:
         """Return the error of the linear model, run through blocks it did not see."""
@@ -223,15 +255,34 @@ class _Search:
         passed = time.perf_counter() - self.began
         return self.budget is not None and passed > share * self.budget
 
-    def _report(self, phase: str, share: float = 1.0) -> Callable[[Progress], bool]:
+    def _report(self, share: float = 1.0) -> Callable[[Progress], bool]:
         def told(progress: Progress) -> bool:
-            if self.progress is not None and self.progress(
-                replace(progress, phase=phase or progress.phase)
-            ):
+            if self.progress is not None and self.progress(progress):
                 self.stopped = True
             return self.stopped or self._spent(share)
 
         return told
+
+
+class _Trial(NamedTuple):
+    """A candidate and how it did on blocks it had not seen; no settings: linear."""
+
+    name: str
+    settings: dict[str, Any]
+    held_out_error: float
+    fits: list[Ensemble]
+
+    def __str__(self) -> str:
+        """Return it as a line of the log."""
+        error = f"{self.held_out_error:.3f} standard deviations"
+        return f"{self.name}: held-out free-run error {error}"
+
+
+def _name(settings: dict[str, Any]) -> str:
+    """Return what tells a candidate from the others."""
+    name = f"{settings['states']} states, {settings['hidden'][0]} neurons"
+    own = settings["prior"] != StateSpace().prior
+    return f"{name}, {settings['prior']} prior" if own else name
 
 
 def _samples(records: list[Record]) -> int:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.base import clone
 
+from sparsid.copies import held_out_fits
 from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, StateSpace
@@ -30,7 +31,6 @@ from sparsid.forecasts import (
     paired,
 )
 from sparsid.frames import as_records
-from sparsid.free_fitting import held_out_fits
 from sparsid.history import Report
 from sparsid.records import Record
 from sparsid.settings import whole

@@ -6,6 +6,7 @@ what members say of their noise and weights, and how far they are apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -110,6 +111,26 @@ class Ensemble:
             prior_std=self.prior_std[k : k + 1],
             log_evidence=self.log_evidence[k : k + 1],
             dropped=0,
+        )
+
+    @staticmethod
+    def joined(parts: Sequence[Ensemble]) -> Ensemble:
+        """Return the members of several ensembles with the same model as one."""
+
+        def stacked(name: str) -> NDArray[np.float64]:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        params = zip(*(part.params for part in parts), strict=True)
+        noise = zip(*(part.noise for part in parts), strict=True)
+        return replace(
+            parts[0],
+            params=tuple(np.concatenate(block) for block in params),
+            noise=Noise(*(np.concatenate(values) for values in noise)),
+            covariance=stacked("covariance"),
+            prior_std=stacked("prior_std"),
+            log_evidence=stacked("log_evidence"),
+            dropped=sum(part.dropped for part in parts),
+            weights_kept=float(np.mean([part.weights_kept for part in parts])),
         )
 
     def posterior(self, k: int) -> Posterior:

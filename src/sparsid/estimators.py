@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from sparsid.crews import hire
 from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
 from sparsid.fitted import Fitted
@@ -430,7 +431,11 @@ class StateSpace(Estimator[Ensemble]):
     def _fit(
         self, records: list[Record], progress: Report | None, scheduler: str | None
     ) -> Ensemble:
-        return fit_free_run(self.get_params(deep=False), records, progress, scheduler)
+        params = self.get_params(deep=False)
+        if scheduler is None:
+            return fit_free_run(params, records, progress)
+        with hire(scheduler) as crew:
+            return fit_free_run(params, records, progress, crew)
 
     def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,13 +14,13 @@ from numpy.typing import NDArray
 
 from sparsid import members
 from sparsid.arrays import Array
-from sparsid.crews import hire
+from sparsid.crews import Crew
 from sparsid.curvature import WHOLE
 from sparsid.ensemble import Ensemble, member_runs
 from sparsid.errors import InputError
 from sparsid.evidence import Problem, State
 from sparsid.forecasts import BandFactors, Channels
-from sparsid.groups import find_apart, run_apart, split
+from sparsid.groups import run_apart, split
 from sparsid.history import Progress, Report
 from sparsid.models.network import Params
 from sparsid.models.state_space import StateNetwork
@@ -38,7 +39,7 @@ from sparsid.state_structure import (
     prepared,
     structure_of,
 )
-from sparsid.stretches import held_out, runs_of, stretches_of
+from sparsid.stretches import runs_of, stretches_of
 
 # Noise at the start: logarithms of scaled variances, and of the odds of phi.
 START_NOISE = (-3.0, -4.5, 2.0)
@@ -62,7 +63,7 @@ def fit_free_run(
     params: dict[str, Any],
     records: list[Record],
     report: Report | None = None,
-    scheduler: str | None = None,
+    crew: Crew | None = None,
 ) -> Ensemble:
     """Return the ensemble fitted to the free-run error over all records.
 
@@ -70,8 +71,8 @@ def fit_free_run(
     ----------
     params
         The estimator's settings by name.
-    scheduler
-        Address of a Dask scheduler; the members are spread over its workers.
+    crew
+        Does it, the members in as many groups as it has hands; None: this process.
     """
     settings, stretches = prepared(params, records)
     check_size(settings, stretches)
@@ -80,96 +81,35 @@ def fit_free_run(
         data = runs_of(stretches, scaling)
         model, notes = structure_of(settings, stretches, scaling)
         everything = np.repeat(data.measured[None], settings.starts, axis=0)
-        run = _Fit(model, data._replace(measured=everything), settings, report)
-        if scheduler is None:
+        run = FreeRunFit(model, data._replace(measured=everything), settings, report)
+        if crew is None:
             outcome, found = run.run(), run.found()
         else:
-            with hire(scheduler) as crew:
-                groups = [run.part(g) for g in split(settings.starts, crew.size)]
-                parts, outcome = run_apart(groups, crew, report)
-                found = find_apart(parts, crew)
+            groups = [run.part(g) for g in split(settings.starts, crew.size)]
+            ((parts, outcome, found),) = run_apart([groups], crew, report)
             run.join(parts)
         fitted = run.finish(found, outcome, Channels.of(records), scaling, notes)
-        runs = np.asarray(member_runs(model, fitted.params, data.u))
+    return described(fitted, records)
+
+
+def described(fitted: Ensemble, records: list[Record]) -> Ensemble:
+    """Return an ensemble with what is told of it and of the records it learnt from."""
+    stretches, scaling = stretches_of(records), fitted.scaling
+    with jax.enable_x64(True):
+        data = runs_of(stretches, scaling)
+        runs = np.asarray(member_runs(fitted.model, fitted.params, data.u))
     y, measured = np.asarray(data.y), np.asarray(data.measured)
     squares = (np.median(runs, axis=0) - y) ** 2 * measured
     mean = squares.sum((0, 1)) / measured.sum((0, 1))
-    fitted.details.update(
-        free_run_rmse=scaling.unscale_y_std(np.sqrt(mean)).tolist(),
-        samples=sum(len(r) for r in records),
-        records=len(records),
-        segments=len(stretches),
-        range=value_range(stretches),
-    )
-    return fitted
-
-
-def held_out_fits(
-    params: dict[str, Any],
-    records: list[Record],
-    blocks: int,
-    report: Report | None = None,
-    scheduler: str | None = None,
-) -> list[Ensemble] | None:
-    """Return an ensemble for each block, fitted without it; None if stopped.
-
-    The run goes through a block with its inputs known and its outputs unseen, so one
-    batch of members serves all blocks, those of `stretches.held_out`.
-
-    Parameters
-    ----------
-    scheduler
-        Address of a Dask scheduler; each block is a task for one of its workers.
-    """
-    settings, stretches = prepared(params, records)
-    scaling = Scaling.of(stretches)
-    held = held_out(stretches, blocks, settings.start_samples)
-    starts = settings._replace(starts=blocks * settings.starts)
-    check_size(starts, stretches)
-    with jax.enable_x64(True):
-        data = runs_of(stretches, scaling)
-        model, notes = structure_of(settings, stretches, scaling)
-        hidden = np.zeros((blocks, *data.y.shape))
-        for k, block in enumerate(held):
-            for r, mask in enumerate(block):
-                hidden[k, r, : len(mask)] = mask[:, None]
-        shown = np.asarray(data.measured) * (1.0 - hidden)
-        shown = np.repeat(shown, settings.starts, axis=0)
-        run = _Fit(model, data._replace(measured=jnp.asarray(shown)), starts, report)
-        if scheduler is None:
-            outcome, found = run.run(), run.found()
-        else:
-            with hire(scheduler) as crew:
-                folds = [run.part(g) for g in split(starts.starts, blocks)]
-                parts, outcome = run_apart(folds, crew, report)
-                found = find_apart(parts, crew)
-        if outcome is Outcome.STOPPED:
-            return None
-        channels = Channels.of(records)
-        groups = split(starts.starts, blocks)
-        return [run.finish(found, outcome, channels, scaling, notes, g) for g in groups]
-
-
-def held_out_error(fits: list[Ensemble], records: list[Record]) -> float:
-    """Return the free-run error over the blocks that `held_out_fits` left out.
-
-    That of the median over the members of a block, root mean squared over all blocks
-    and outputs, in standard deviations.
-    """
-    stretches, first = stretches_of(records), fits[0]
-    with jax.enable_x64(True):
-        data = runs_of(stretches, first.scaling)
-    squares, count = 0.0, 0
-    masks = held_out(stretches, len(fits), first.known)
-    for fitted, hidden in zip(fits, masks, strict=True):
-        with jax.enable_x64(True):
-            runs = np.asarray(member_runs(fitted.model, fitted.params, data.u))
-        for r, mask in enumerate(hidden):
-            centre = np.median(runs[:, r, : len(mask)], axis=0)[mask]
-            error = (first.scaling.scale_y(stretches[r].y)[mask] - centre) ** 2
-            squares += float(np.nansum(error))
-            count += int(np.isfinite(error).sum())
-    return float(np.sqrt(squares / max(count, 1)))
+    details = {
+        **fitted.details,
+        "free_run_rmse": scaling.unscale_y_std(np.sqrt(mean)).tolist(),
+        "samples": sum(len(r) for r in records),
+        "records": len(records),
+        "segments": len(stretches),
+        "range": value_range(stretches),
+    }
+    return replace(fitted, details=details)
 
 
 class _Member(NamedTuple):
@@ -184,7 +124,7 @@ class _Member(NamedTuple):
     kept: int
 
 
-class _Fit:
+class FreeRunFit:
     """One fit of all starts together, or of those with some numbers.
 
     Can be pickled between two runs, to go on elsewhere.
@@ -195,10 +135,13 @@ class _Fit:
         model: StateNetwork,
         data: Runs,
         settings: StateSettings,
-        report: Report | None,
+        report: Report | None = None,
+        *,
+        phase: str = "free run",
         numbers: range | None = None,
     ) -> None:
         self.model, self.data, self.settings = model, data, settings
+        self.phase = phase
         self.numbers = range(settings.starts) if numbers is None else numbers
         self.report, self.spent = report, 0.0
         self.problem = Problem(FreeRun(model), WHOLE)
@@ -259,13 +202,15 @@ class _Fit:
             return members.count_volume(self.problem, d, self.data, d.volume)
         return d
 
-    def part(self, numbers: range) -> _Fit:
+    def part(self, numbers: range) -> FreeRunFit:
         """Return the fit of some of the members, which has not begun."""
         measured = self.data.measured[numbers.start : numbers.stop]
         data = self.data._replace(measured=measured)
-        return _Fit(self.model, data, self.settings, None, numbers)
+        return FreeRunFit(
+            self.model, data, self.settings, phase=self.phase, numbers=numbers
+        )
 
-    def join(self, parts: list[_Fit]) -> None:
+    def join(self, parts: list[FreeRunFit]) -> None:
         """Take over where the members of all parts have come to, and how."""
         descents = [_bare(part.descent) for part in parts if part.descent is not None]
         self.descent = jax.tree.map(
@@ -321,7 +266,7 @@ class _Fit:
         if self.report is None:
             return False
         progress = Progress(
-            "free run",
+            self.phase,
             len(self.costs),
             self.settings.max_cycles,
             figures["cost"],

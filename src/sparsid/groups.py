@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import jax
 
@@ -47,61 +47,73 @@ def split(count: int, groups: int) -> list[range]:
     return [range(a, b) for a, b in pairwise(borders)]
 
 
-def run_apart(
-    parts: Sequence[F], crew: Crew, report: Report | None
-) -> tuple[list[F], Outcome]:
-    """Return the parts of a fit, each run by the crew to the cycle where all end.
+class Apart(NamedTuple, Generic[F]):
+    """A fit after its parts have run: these, how they ended, what they found."""
 
-    A part that was stopped may be behind the others.
+    parts: list[F]
+    outcome: Outcome
+    found: list[Any]
+
+
+def run_apart(
+    fits: Sequence[Sequence[F]], crew: Crew, report: Report | None
+) -> list[Apart[F]]:
+    """Return the fits, each in parts that the crew ran to the cycle where all end.
+
+    A part that was stopped may be behind the others of its fit; that is then stopped.
     """
-    fits, stopped = list(parts), False
-    outcomes: list[Outcome | None] = [None] * len(fits)
-    behind, least = list(range(len(fits))), 0
+    # The first parts of all fits come first: whoever takes one compiles its programs,
+    # and likely goes on with the next part of the same fit.
+    deepest = max(map(len, fits))
+    places = [(f, k) for k in range(deepest) for f in range(len(fits))]
+    places = [(f, k) for f, k in places if k < len(fits[f])]
+    parts = {(f, k): fits[f][k] for f, k in places}
+    ends: dict[tuple[int, int], list[Any]] = {}
+    behind, least, stopped = places, [0] * len(fits), False
 
     def told(task: int, progress: Progress) -> bool:
         nonlocal stopped
-        progress = replace(progress, start=behind[task], starts=len(fits))
+        number = places.index(behind[task])
+        progress = replace(progress, start=number, starts=len(places), part="group")
         stopped = stopped or (report is not None and bool(report(progress)))
         return stopped
 
     while behind and not stopped:
-        tasks = [(fits[k], least) for k in behind]
+        tasks = [(parts[place], least[place[0]]) for place in behind]
         for task, answer in crew.run(advance, tasks, report=told):
-            fits[behind[task]], outcomes[behind[task]] = _alive(answer)
-        least = max(fit.cycles for fit in fits)
-        behind = [k for k, fit in enumerate(fits) if fit.cycles < least]
-    if stopped or Outcome.STOPPED in outcomes:
-        return fits, Outcome.STOPPED
+            # A fit without one of its parts would be another one.
+            if isinstance(answer, ChildProcessError):
+                raise answer
+            place = behind[task]
+            parts[place], *ends[place] = answer
+        for f, k in places:
+            least[f] = max(least[f], parts[f, k].cycles)
+        behind = [place for place in places if parts[place].cycles < least[place[0]]]
+    run = []
+    for f, fit in enumerate(fits):
+        own = [(f, k) for k in range(len(fit))]
+        outcomes, found = zip(*(ends[place] for place in own), strict=True)
+        even = all(parts[place].cycles == least[f] for place in own)
+        outcome = _joint(outcomes) if even else Outcome.STOPPED
+        together = [member for members in found for member in members]
+        run.append(Apart([parts[place] for place in own], outcome, together))
+    return run
+
+
+def _joint(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return how a fit ended whose parts ended so."""
+    if Outcome.STOPPED in outcomes:
+        return Outcome.STOPPED
     settled = all(outcome is Outcome.CONVERGED for outcome in outcomes)
-    return fits, Outcome.CONVERGED if settled else Outcome.CYCLES
-
-
-def find_apart(parts: Sequence[Fit], crew: Crew) -> list[Any]:
-    """Return the members of all parts, in their order."""
-    found: dict[int, list[Any]] = {}
-    for k, answer in crew.run(members_of, [(part,) for part in parts]):
-        found[k] = _alive(answer)
-    return [member for k in sorted(found) for member in found[k]]
-
-
-def _alive(answer: Any) -> Any:
-    """Return the answer of a group; an ensemble without it would be another one."""
-    if isinstance(answer, ChildProcessError):
-        raise answer
-    return answer
+    return Outcome.CONVERGED if settled else Outcome.CYCLES
 
 
 # -- where the crew works ------------------------------------------------------------
 
 
-def advance(fit: F, least: int, *, report: Report) -> tuple[F, Outcome]:
-    """Return a part after some more cycles, and how these ended."""
+def advance(fit: F, least: int, *, report: Report) -> tuple[F, Outcome, list[Any]]:
+    """Return a part after some more cycles, how these ended, and its members."""
     fit.report = report
     with jax.enable_x64(True):
-        return fit, fit.run(least)
-
-
-def members_of(fit: Fit, *, report: Report) -> list[Any]:
-    """Return the members of a part that came to something."""
-    with jax.enable_x64(True):
-        return fit.found()
+        outcome = fit.run(least)
+        return fit, outcome, fit.found()

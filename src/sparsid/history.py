@@ -16,7 +16,7 @@ from sparsid.evidence import log_evidence
 class Progress:
     """A look at a running fit; noise is the variance per scaled output.
 
-    ``start`` is one of so many starts, or a group of members that runs apart.
+    ``start`` is one of so many starts, or of so many groups of members: see ``part``.
     """
 
     phase: str
@@ -28,6 +28,7 @@ class Progress:
     seconds: float
     start: int = 0
     starts: int = 1
+    part: str = "start"
 
 
 # Called after every cycle; True asks for an end.

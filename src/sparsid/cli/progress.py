@@ -184,7 +184,7 @@ class FitProgress:
             elapsed,
         ]
         if p.starts > 1:
-            parts.insert(0, f"start {p.start + 1} of {p.starts}")
+            parts.insert(0, f"{p.part} {p.start + 1} of {p.starts}")
         if self.interrupt.asked:
             parts.append("stopping with the best so far (Ctrl-C again: give up)")
         else:

@@ -1,0 +1,116 @@
+"""What the automatic mode should try: structures compared without the test record.
+
+    python benchmarks/candidates.py --workers 2 --out docs/results/candidates.json
+
+Copies of each structure, as the automatic mode makes them, are fitted without one
+eighth of the record each. Their error over these blocks is what the automatic mode
+chooses by; that of their median over the test record is what it should choose by, for
+realisations of simulated systems that are not scored elsewhere (seeds from 100 on). Of
+Cascaded Tanks only the estimation record is used.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import sparsid
+from sparsid.calibration import BLOCKS, TRIAL_CYCLES, TRIAL_STARTS
+from sparsid.copies import held_out_error, held_out_fits
+from sparsid.datasets import simulated_tanks, systems
+from sparsid.datasets.benchmark import Benchmark
+from sparsid.processes import ONE_CORE, keep_freed_memory
+
+Row = dict[str, Any]
+# States (of one output), neurons, kind of prior.
+STRUCTURES = (
+    (2, 6, "row+column"),
+    (3, 6, "row+column"),
+    (2, 12, "row+column"),
+    (2, 6, "shape"),
+    (2, 3, "row+column"),
+    (3, 12, "row+column"),
+    (3, 6, "shape"),
+)
+TANKS = "cascaded-tanks"
+
+
+def compare(task: tuple[str, int]) -> list[Row]:
+    """Return the figures of all structures on one record."""
+    name, seed = task
+    keep_freed_memory()
+    benchmark, truth = _benchmark(name, seed)
+    record, rows = benchmark.estimation, []
+    for states, neurons, prior in STRUCTURES:
+        model = sparsid.StateSpace(
+            states,
+            (neurons,),
+            prior=prior,
+            starts=TRIAL_STARTS,
+            max_cycles=TRIAL_CYCLES,
+            seed=seed,
+        )
+        fits = held_out_fits(model.get_params(), [record], BLOCKS)
+        assert fits is not None
+        row: Row = {"record": name, "seed": seed, "states": states, "neurons": neurons}
+        row |= {"prior": prior, "held_out": held_out_error(fits, [record])}
+        if name != TANKS:
+            test = benchmark.reveal_test()
+            members = [fit.member(k) for fit in fits for k in range(len(fit))]
+            runs = [member.simulate(test, samples=0).mean for member in members]
+            error = float(np.sqrt(np.nanmean((np.median(runs, 0) - test.y) ** 2)))
+            row["test"] = error / (truth or float(test.y.std()))
+        rows.append(row)
+        print(row, flush=True)
+    return rows
+
+
+def _benchmark(name: str, seed: int) -> tuple[Benchmark, float | None]:
+    """Return the records, and the error of the truth where that is known."""
+    if name == TANKS:
+        return sparsid.datasets.load(name), None
+    if name == "simulated-tanks":
+        physics = simulated_tanks.Physics.random(seed)
+        system = simulated_tanks.simulate(seed, physics=physics)
+        return system.benchmark, system.truth_rmse
+    return systems.simulate(name, seed), None
+
+
+def tasks(seeds: int) -> Iterator[tuple[str, int]]:
+    """Return the records, those of different kinds first."""
+    for name in systems.SYSTEMS:
+        if name != "linear":
+            yield name, 100
+    for seed in range(seeds):
+        yield "simulated-tanks", 100 + seed
+    for seed in range(2):
+        yield TANKS, seed
+
+
+def main() -> None:
+    """Compare the structures, print and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10, help="simulated tanks")
+    parser.add_argument("--workers", type=int, default=1, help="processes at once")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    if args.workers > 1:
+        os.environ.update(ONE_CORE)
+    with ProcessPoolExecutor(
+        args.workers, multiprocessing.get_context("spawn")
+    ) as pool:
+        rows = [row for found in pool.map(compare, tasks(args.seeds)) for row in found]
+    result = {"version": sparsid.__version__, "rows": rows}
+    if args.out:
+        args.out.parent.mkdir(parents=True, exist_ok=True)
+        args.out.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
