@@ -27,8 +27,9 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/narx_objectives.py systems --seeds 1 --out docs/results/narx_predictors.json
 	$(BIN)/python benchmarks/free_run.py blocks --out docs/results/free_run_blocks.json
 	$(BIN)/python benchmarks/free_run.py members --out docs/results/free_run_members.json
+	$(BIN)/python benchmarks/candidates.py --workers 2 --out docs/results/candidates.json
 	$(BIN)/python benchmarks/free_run.py systems --auto --out docs/results/free_run_systems.json
-	$(BIN)/python benchmarks/calibration.py tanks --workers 2 --out docs/results/calibration_tanks.json
+	$(BIN)/python benchmarks/calibration.py tanks --out docs/results/calibration_tanks.json
 	$(BIN)/python benchmarks/calibration.py simulated-tanks --models state-space --set '{"starts": 8}' --workers 2 --out docs/results/calibration_simulated_states.json
 	$(BIN)/python benchmarks/calibration.py simulated-tanks --models narx --workers 2 --out docs/results/calibration_simulated_narx.json
 	$(BIN)/python benchmarks/draws.py --out docs/results/draws.json

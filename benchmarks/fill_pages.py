@@ -10,10 +10,12 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent / "rivals"))
 
+from candidates import chosen
 from tables import (
     evidence_table,
     free_run_table,
@@ -181,6 +183,29 @@ def members(found: dict[str, Any]) -> str:
     return table([*head, "mean [V]", "mean of members [V]"], body)
 
 
+def candidates(found: dict[str, Any]) -> str:
+    """Return errors of structures on held-out blocks and tests, medians over seeds."""
+    rows = found["rows"]
+    kinds = list(dict.fromkeys((r["states"], r["neurons"], r["prior"]) for r in rows))
+
+    def cell(own: list[dict[str, Any]]) -> str:
+        pair = (median(r[key] for r in own) for key in ("held_out", "test"))
+        return " / ".join(f"{value:.3g}" for value in pair)
+
+    body = []
+    for record in dict.fromkeys(r["record"] for r in rows):
+        here = [r for r in rows if r["record"] == record]
+        cells = [
+            cell([r for r in here if (r["states"], r["neurons"], r["prior"]) == kind])
+            for kind in kinds
+        ]
+        seeds = dict.fromkeys(r["seed"] for r in here)
+        taken = [chosen([r for r in here if r["seed"] == seed]) for seed in seeds]
+        body.append([record, *cells, cell(taken)])
+    names = [f"{n}, {m}" + ", shape" * (p == "shape") for n, m, p in kinds]
+    return table(["states, neurons", *names, "as chosen"], body)
+
+
 def draws(found: dict[str, Any]) -> str:
     """Return the time of posterior free runs."""
     count = f"{found['draws']} runs of {found['samples']} samples [s]"
@@ -202,6 +227,7 @@ TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
     "calibration_simulated_narx": {"simulated, NARX": calibration},
     "draws": {"draws": draws},
     "free_run_members": {"members": members},
+    "candidates": {"candidates": candidates},
     "free_run_systems": {"systems": systems},
     "rivals": {
         "one step": lambda found: one_step_table(found["summary"]["one_step"]),

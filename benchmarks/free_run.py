@@ -28,7 +28,7 @@ from sparsid import free_fitting
 from sparsid.baselines import Arx
 from sparsid.calibration import BLOCKS as TRIAL_BLOCKS
 from sparsid.calibration import TRIAL_CYCLES, factors_of
-from sparsid.copies import held_out_error, held_out_fits
+from sparsid.copies import held_out_errors, held_out_fits
 from sparsid.datasets import simulated_tanks, systems
 from sparsid.processes import keep_freed_memory
 from sparsid.scaling import Scaling
@@ -79,7 +79,7 @@ def held_out_blocks(seeds: range, recipe: Recipe) -> list[Row]:
             model = sparsid.StateSpace(**settings, seed=seed)
             fits = held_out_fits(model.get_params(), [record], blocks)
             assert fits is not None
-            error = held_out_error(fits, [record]) * float(record.y.std())
+            error = held_out_errors(fits, [record]).rms * float(record.y.std())
             factors = factors_of(fits, [record], model.start_samples)
             row: Row = {"seed": seed, "blocks": blocks, "starts": starts}
             row |= {"held_out": error, "free_run_factor": factors.free_run[0]}

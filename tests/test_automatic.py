@@ -4,11 +4,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from inline import Inline
 
 import sparsid
 from sparsid import InputError, Record, automatic
 from sparsid.baselines import Arx
+from sparsid.copies import Errors
 from sparsid.datasets import systems
+from sparsid.free_fitting import FreeRunFit
 from sparsid.scaling import Scaling
 from sparsid.stretches import excerpts
 
@@ -67,6 +70,27 @@ def test_linear_data_get_the_linear_model() -> None:
     assert errors[0] < 1.05 * errors[1]
 
 
+def even(error: float) -> Errors:
+    """The same error over each of eight blocks."""
+    return Errors(np.full(8, 100.0 * error**2), np.full(8, 100.0))
+
+
+def test_a_gain_in_one_block_alone_is_not_clear() -> None:
+    worse = even(1.0)
+    assert even(0.9).clearly_below(worse)
+    assert not even(0.97).clearly_below(worse)
+    lucky = Errors(worse.squares.copy(), worse.counts)
+    lucky.squares[3] = 0.0
+    assert lucky.rms < 0.95
+    assert not lucky.clearly_below(worse)
+    away = Errors(np.where(np.arange(8) == 2, np.inf, 1.0), worse.counts)
+    assert worse.clearly_below(away)
+    assert not away.clearly_below(worse)
+    # A block without a measured sample says nothing.
+    empty = Errors(np.array([90.0, 0.0]), np.array([100.0, 0.0]))
+    assert empty.clearly_below(Errors(np.array([100.0, 0.0]), empty.counts))
+
+
 @pytest.mark.parametrize(
     ("errors", "tried", "chosen"),
     [
@@ -107,17 +131,21 @@ def test_variants_of_the_best_are_tried_next(
 
     def fits(candidates, records, blocks, crew, report):
         shown.update(candidates)
-        return {name: [name] for name in candidates}
+        return {name: [name] for name in candidates}, {}
 
     def final(self, best, crew):
         shown["final"] = best.settings
         return sparsid.NARX(1, ()).fit(self.records)
 
-    monkeypatch.setattr(automatic._Search, "_linear_error", lambda self: 1.0)
+    monkeypatch.setattr(
+        automatic._Search, "_linear_errors", lambda self: even(given["linear ARX"])
+    )
     monkeypatch.setattr(automatic._Search, "_final", final)
     monkeypatch.setattr(automatic, "held_out_fits_apart", fits)
     monkeypatch.setattr(
-        automatic, "held_out_error", lambda fits, records: given.get(fits[0], 1.0)
+        automatic,
+        "held_out_errors",
+        lambda fits, records: even(given.get(fits[0], 1.0)),
     )
     details = sparsid.identify(second_order()).fitted_.details
     assert details["chosen_candidate"] == chosen
@@ -205,27 +233,39 @@ def test_long_records_are_learnt_from_pieces(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("few_candidates")
-def test_what_is_tried_when_stopped_is_not_lost(
+def test_what_was_tried_before_a_stop_is_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    record = tank(150)
+    record = tank(300)
     monkeypatch.setattr(automatic, "TRIAL_CYCLES", 20)
-    monkeypatch.setattr(automatic, "VARIANTS", ({"seed": 1},))
-    tried = set()
-
-    def stop(progress) -> bool:
-        tried.add((progress.phase, progress.cycle))
-        return ("trying 2 states, 3 neurons", 20) in tried and progress.cycle == 2
-
-    model = sparsid.identify(record, progress=stop)
+    model = sparsid.identify(record, progress=lambda p: p.phase == "free run")
     assert isinstance(model, sparsid.StateSpace)
     assert model.outcome_ is sparsid.Outcome.STOPPED
+    assert (model.starts, model.max_cycles) == (4, 20)
     assert "members are the copies" in model.summary().replace("\n", " ")
     # One for each of four blocks, and each saw the others.
     assert len(model.members_) + model.members_.dropped == 4
+    assert len(model.history_["cost"]) == 20
     run = model.simulate(record, samples=20)
     assert np.isfinite(run.std[run.start :]).all()
     assert sparsid.rmse(record, run)[0] < 0.2 * record.y.std()
+
+
+@pytest.mark.usefixtures("few_candidates")
+def test_a_candidate_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Frail(Inline):
+        def run(self, function, tasks, report=None):
+            for k, answer in super().run(function, tasks, report):
+                failed = isinstance(answer[0], FreeRunFit) and answer[0].numbers[0] > 0
+                yield k, ChildProcessError("it died") if failed else answer
+
+    monkeypatch.setattr(automatic, "hire", lambda scheduler, workers: Frail())
+    monkeypatch.setattr(automatic, "TRIAL_CYCLES", 12)
+    model = sparsid.identify(tank(150))
+    assert isinstance(model, sparsid.NARX)
+    assert model.fitted_.details["notes"] == [
+        "2 states, 3 neurons: left out, it died",
+    ]
 
 
 @pytest.mark.parametrize("name", systems.SYSTEMS)

@@ -782,6 +782,20 @@ def test_time_left_counts_cycles_that_were_not_reported() -> None:
     assert left.seconds(1) == pytest.approx(18.0)
 
 
+def test_time_left_begins_anew_with_another_round() -> None:
+    left = TimeLeft()
+    for cycle in range(1, 101):
+        for start in range(4):
+            now = 2.0 * cycle + 0.5 * start
+            left.update(report("trying this", cycle, start, 4), now)
+    for cycle in range(1, 51):
+        for start in range(2):
+            now = 202.0 + cycle + 0.5 * start
+            left.update(report("free run", cycle, start, 2), now)
+    # Two groups have a hundred and fifty cycles to go, half a second each.
+    assert left.seconds(2) == pytest.approx(150.0)
+
+
 def linear_record(samples: int = 120) -> Record:
     rng = np.random.default_rng(0)
     u, y = rng.normal(size=samples), np.zeros(samples)

@@ -1,7 +1,6 @@
 """A real Dask cluster of two worker processes: the same answers, whatever dies."""
 
 import os
-import pickle
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import calls
-import jax
 import numpy as np
 import pandas as pd
 import pytest
 from distributed import LocalCluster
+from inline import Inline
 from sklearn.base import clone
 from test_crews import awaited_pid, ended
 from test_identification import SMALL as NETWORK
@@ -25,7 +24,7 @@ from typer.testing import CliRunner
 from sparsid import NARX, InputError, StateSpace, estimators, groups
 from sparsid.cli.app import app
 from sparsid.clusters import Cluster
-from sparsid.copies import held_out_error, held_out_fits, held_out_fits_apart
+from sparsid.copies import held_out_errors, held_out_fits, held_out_fits_apart
 from sparsid.crews import hire
 from sparsid.outcomes import Outcome
 from sparsid.processes import Engine
@@ -144,30 +143,6 @@ def test_starts_are_the_same_there(address: str) -> None:
     np.testing.assert_array_equal(here.predict(record).mean, there.predict(record).mean)
 
 
-class Inline:
-    """A crew that does everything here, but pickled as if it were far away."""
-
-    size = 2
-
-    def __enter__(self) -> "Inline":
-        return self
-
-    def __exit__(self, *reason: Any) -> None:
-        pass
-
-    def run(self, function: Any, tasks: Any, report: Any = None) -> Any:
-        for k, task in enumerate(tasks):
-
-            def told(value: Any, k: int = k) -> bool:
-                return bool(report and report(k, value))
-
-            # Elsewhere the switch to 64 bit is off to begin with.
-            with jax.enable_x64(False):
-                there, args = pickle.loads(pickle.dumps((function, task)))
-                answer = pickle.dumps(there(*args, report=told))
-            yield k, pickle.loads(answer)
-
-
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimators, "hire", lambda scheduler: Inline())
@@ -202,12 +177,15 @@ def test_copies_of_several_models_in_groups() -> None:
         phases.add((progress.start, progress.phase))
         return False
 
-    sent = held_out_fits_apart(candidates, [tank()], 2, crew, told)
+    sent, left_out = held_out_fits_apart(candidates, [tank()], 2, crew, told)
+    assert not left_out
     for name, params in candidates.items():
         here = held_out_fits(params, [tank()], 2)
         assert here is not None
-        error = held_out_error(here, [tank()])
-        assert held_out_error(sent[name], [tank()]) == pytest.approx(error, rel=1e-5)
+        error = held_out_errors(here, [tank()]).rms
+        assert held_out_errors(sent[name], [tank()]).rms == pytest.approx(
+            error, rel=1e-5
+        )
     # The first parts of both come first.
     one, other = "trying one", "trying other"
     assert phases == {(0, one), (1, other), (2, one), (3, other)}
@@ -215,7 +193,9 @@ def test_copies_of_several_models_in_groups() -> None:
     def stop(progress: Any) -> bool:
         return progress.phase == other
 
-    assert held_out_fits_apart(candidates, [tank()], 2, crew, stop) == {}
+    found, left_out = held_out_fits_apart(candidates, [tank()], 2, crew, stop)
+    assert not found
+    assert set(left_out.values()) == {"there was no time to finish it"}
 
 
 @pytest.mark.parametrize(
@@ -232,18 +212,48 @@ def test_groups_end_where_all_have_settled(settled: list[set[int]], end: int) ->
     crew: Any = Inline()
     plans = [calls.Plan(group) for group in settled]
     other = [calls.Plan({1})]
-    (_, outcome, found), (_, _, alone) = groups.run_apart([plans, other], crew, None)
-    assert found == [end] * len(settled)
-    assert alone == [1]
-    assert outcome is (Outcome.CYCLES if end == 20 else Outcome.CONVERGED)
+    several, alone = groups.run_apart([plans, other], crew, None)
+    assert several.found == [end] * len(settled)
+    assert alone.found == [1]
+    assert several.outcome is (Outcome.CYCLES if end == 20 else Outcome.CONVERGED)
+
+
+def test_a_fit_that_was_done_before_a_stop_stays() -> None:
+    begun = []
+
+    def stop(progress: Any) -> bool:
+        begun.append(progress.start)
+        return progress.start == 1 and progress.cycle == 5
+
+    crew: Any = Inline()
+    done, slow = [calls.Plan({2})], [calls.Plan({9}), calls.Plan({9})]
+    one, other = groups.run_apart([done, slow], crew, stop)
+    assert (one.outcome, one.found) == (Outcome.CONVERGED, [2])
+    assert (other.outcome, other.found) == (Outcome.STOPPED, [5])
+    # What had not begun did not begin.
+    assert set(begun) == {0, 1}
+
+
+def test_a_part_that_cannot_be_computed_fails_its_fit_alone() -> None:
+    class Frail(Inline):
+        def run(self, function: Any, tasks: Any, report: Any = None) -> Any:
+            for k, answer in super().run(function, tasks, report):
+                yield k, ChildProcessError("it died") if k == 2 else answer
+
+    crew: Any = Frail()
+    plans = [[calls.Plan({2}), calls.Plan({2})], [calls.Plan({3}), calls.Plan({3})]]
+    one, other = groups.run_apart(plans, crew, None)
+    assert str(one.failure) == "it died"
+    assert other.failure is None
+    assert other.found == [3, 3]
 
 
 def test_groups_agree_over_the_cluster(address: str) -> None:
     plans = [calls.Plan(group) for group in ({3, 7}, {5, 7}, {4, 5, 7})]
     with Cluster(address, engine=ANY) as crew:
-        ((_, outcome, found),) = groups.run_apart([plans], crew, None)
-    assert found == [7, 7, 7]
-    assert outcome is Outcome.CONVERGED
+        (end,) = groups.run_apart([plans], crew, None)
+    assert end.found == [7, 7, 7]
+    assert end.outcome is Outcome.CONVERGED
 
 
 def test_members_are_split_evenly() -> None:

@@ -63,6 +63,15 @@ def test_ratios_are_of_cpu_seconds_warm_and_cold() -> None:
     assert wide["cold_cpu_ratio"] == pytest.approx(2.0)
 
 
+def test_a_network_that_ends_early_has_a_column_of_its_own() -> None:
+    short = {**ours("sparsid-short", 2.0), "settings": {"max_cycles": 7}}
+    small = [rendering("torch-small", 30.0), ours("sparsid-small", 6.0), short]
+    networks = summary(small)["one_step"]
+    assert [n["warm_cpu_ratio"] for n in networks] == pytest.approx([5.0, 15.0])
+    assert networks[1]["network"] == "11-100-100-1, sparsid: 7 cycles"
+    assert "7 cycles" in markdown(summary(small))
+
+
 def test_starts_per_minute_are_projected_to_the_whole_budget() -> None:
     found = summary(ROWS)["free_run"]
     # Two seconds an epoch, ten thousand epochs; sixteen members in half a minute.

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import sparsid
 from sparsid import InputError, Record, StateSpace, automatic, free_fitting, members
 from sparsid.cli.app import app
-from sparsid.copies import held_out_error, held_out_fits
+from sparsid.copies import held_out_errors, held_out_fits
 from sparsid.curvature import WHOLE
 from sparsid.evidence import Problem
 from sparsid.free_fitting import FreeRunFit, _Member
@@ -252,7 +252,7 @@ def test_held_out_error_is_that_of_unseen_blocks() -> None:
     fits = held_out_fits(params, [record], 2)
     assert fits is not None
     assert [len(fit) for fit in fits] == [1, 1]
-    assert 0 < held_out_error(fits, [record]) < 0.3
+    assert 0 < held_out_errors(fits, [record]).rms < 0.3
     assert held_out_fits(params, [record], 2, lambda p: p.cycle == 2) is None
 
 

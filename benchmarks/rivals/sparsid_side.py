@@ -76,6 +76,8 @@ def fits(data: Data, make: Callable[[int], Any], seeds: range) -> dict[str, Any]
 def narx(data: Data, options: Any) -> dict[str, Any]:
     """Return fits of the network of the paper, one start each."""
     settings = {"lags": options.lag, "hidden": tuple(options.hidden)}
+    if options.max_cycles is not None:
+        settings["max_cycles"] = options.max_cycles
     seeds = range(options.seed, options.seed + options.fits)
     found = fits(data, lambda seed: sparsid.NARX(**settings, seed=seed), seeds)
     return {"settings": {"model": "NARX", **settings}, "starts": 1, **found}
@@ -156,6 +158,7 @@ def main() -> None:
     parser.add_argument("--what", choices=kinds, required=True)
     parser.add_argument("--lag", type=int, default=5)
     parser.add_argument("--hidden", type=int, nargs="+", default=[100, 100])
+    parser.add_argument("--max-cycles", type=int, help="of a network; default: its own")
     parser.add_argument("--starts", type=int, default=16)
     parser.add_argument("--fits", type=int, default=3)
     parser.add_argument("--repetitions", type=int, default=10)

@@ -19,9 +19,10 @@ def summary(rows: list[Row], planned: Iterable[str] = ()) -> Row:
     planned
         Names of all jobs: those without a row are named as not run.
     """
-    networks = [one_step(rows, which) for which in ("wide", "small")]
+    pairs = (("wide", "wide"), ("small", "small"), ("small", "short"))
+    networks = [one_step(rows, *pair) for pair in pairs]
     found = {
-        "one_step": [found for found in networks if found["starts"]],
+        "one_step": [found for found in networks if found["starts"] and found["fits"]],
         "free_run": free_run(rows),
         "packages": packages(rows),
         "evidence": evidence(rows),
@@ -36,13 +37,16 @@ def summary(rows: list[Row], planned: Iterable[str] = ()) -> Row:
     return {**found, "failures": failures, "not_run": not_run}
 
 
-def one_step(rows: list[Row], which: str) -> Row:
+def one_step(rows: list[Row], which: str, own: str) -> Row:
     """Compare the rendering with sparsid's network, a start each."""
-    rival, ours = _of(rows, f"torch-{which}"), _of(rows, f"sparsid-{which}")
+    rival, ours = _of(rows, f"torch-{which}"), _of(rows, f"sparsid-{own}")
+    name = "-".join(map(str, rival[0]["settings"]["widths"])) if rival else ""
+    limit = ours[0].get("settings", {}).get("max_cycles") if ours else None
     rival_cpu = _mean(r["fit"]["cpu_seconds"] for r in rival)
     result: Row = {
-        "network": "-".join(map(str, rival[0]["settings"]["widths"])) if rival else "",
+        "network": f"{name}, sparsid: {limit} cycles" if limit else name,
         "starts": len(rival),
+        "fits": len(ours),
         "rival_cpu_seconds": rival_cpu,
         "rival_wall_seconds": _mean(r["fit"]["wall_seconds"] for r in rival),
         "rival_one_step_rmse": _mean(r["one_step_rmse"] for r in rival),

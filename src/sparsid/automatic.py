@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from sparsid.calibration import (
     factors_of,
     recalibrate,
 )
-from sparsid.copies import held_out_error, held_out_fits_apart
+from sparsid.copies import Errors, held_out_errors, held_out_fits_apart
 from sparsid.crews import Crew, hire
 from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
@@ -34,14 +34,14 @@ from sparsid.history import Progress, Report
 from sparsid.outcomes import Outcome
 from sparsid.records import Record, check_compatible
 from sparsid.scaling import Scaling
-from sparsid.settings import number
+from sparsid.settings import LARGEST_COUNT, number, whole
 from sparsid.state_structure import most_starts
 from sparsid.stretches import excerpts, held_out, stretches_of
 
 log = logging.getLogger(__name__)
 
-# A candidate has to beat the best of those before it by this factor.
-CLEARLY = 0.95
+Trial = TypeVar("Trial")
+
 # Most samples that candidates are compared on, and that the chosen one is fitted to;
 # of longer records they see pieces, no longer than this, spread over all.
 COMPARED_SAMPLES, COMPARED_PIECE = 5_000, 1_250
@@ -63,6 +63,7 @@ def identify(
     dt: float | None = None,
     budget: float | None = None,
     seed: int = 0,
+    workers: int | None = None,
     progress: Report | None = None,
     scheduler: str | None = None,
 ) -> Model:
@@ -77,24 +78,38 @@ def identify(
         under way at the end is stopped with the best so far.
     seed
         Makes results repeatable.
+    workers
+        Processes at once; None: one for every core.
     progress
-        Called after every cycle with a ``Progress``; returning True ends the search
-        with the best model so far.
+        Called after every cycle of every group of members with a ``Progress``, maybe
+        in another thread; returning True ends the search with the best model so far.
     scheduler
         Address of a Dask scheduler, as in ``"tcp://host:8786"``: its workers fit the
         held-out blocks of the candidates and the members of the chosen one. None:
-        processes of this computer, one for every core.
+        processes of this computer.
     """
     records = as_records(u, y, dt)
     check_compatible(records)
     if budget is not None and number("budget", budget, 0.0) == 0.0:
         raise InputError("budget=0: give the seconds that may be spent, or None")
-    search = _Search(records, budget, seed, progress, scheduler)
-    return search.run()
+    if workers is not None:
+        workers = whole("workers", workers, 1, LARGEST_COUNT)
+    search = _Search(records, budget, seed, progress)
+    with hire(scheduler, workers) as crew:
+        return search.run(crew)
+
+
+def clearly_best(trials: Iterable[Trial], errors: Callable[[Trial], Errors]) -> Trial:
+    """Return the last one that was clearly better than the best before it."""
+    best, *others = trials
+    for trial in others:
+        if errors(trial).clearly_below(errors(best)):
+            best = trial
+    return best
 
 
 class _Search:
-    """Candidates tried in turn, and the best of them fitted to everything."""
+    """Candidates tried round after round, and the best fitted to everything."""
 
     def __init__(
         self,
@@ -102,31 +117,28 @@ class _Search:
         budget: float | None,
         seed: int,
         progress: Report | None,
-        scheduler: str | None,
     ) -> None:
         self.records, self.seed, self.progress = records, seed, progress
         self.compared = excerpts(records, COMPARED_SAMPLES, COMPARED_PIECE)
         self.learnt = excerpts(records, FITTED_SAMPLES, FITTED_PIECE)
         self.trials: list[_Trial] = []
         self.notes: list[str] = []
-        self.scheduler = scheduler
         self.began, self.budget = time.perf_counter(), budget
         self.stopped = False
         self.arx = Arx.chosen(records, Scaling.of(records))
 
-    def run(self) -> Model:
+    def run(self, crew: Crew) -> Model:
         """Return the model that the held-out blocks prefer."""
-        self._add(_Trial("linear ARX", {}, self._linear_error(), []))
-        with hire(self.scheduler) as crew:
-            self._try(self._sizes(), crew)
-            best = self._best().settings
-            if best:
-                self._try([best | variant for variant in VARIANTS], crew)
-            chosen = self._chosen()
-            model = self._final(chosen, crew)
+        self._add(_Trial("linear ARX", {}, self._linear_errors(), []))
+        self._try(self._sizes(), crew)
+        best = self._best().settings
+        if best:
+            self._try([best | variant for variant in VARIANTS], crew)
+        chosen = self._chosen()
+        model = self._final(chosen, crew)
         details = model.fitted_.details
         details["candidates"] = [
-            {"name": t.name, "held_out_error": t.held_out_error} for t in self.trials
+            {"name": t.name, "held_out_error": t.errors.rms} for t in self.trials
         ]
         details["chosen_candidate"] = chosen.name
         if self.compared is not self.records:
@@ -143,12 +155,7 @@ class _Search:
         self.trials.append(trial)
 
     def _best(self) -> _Trial:
-        """Return the last trial that was clearly better than the best before it."""
-        best, *others = self.trials
-        for trial in others:
-            if trial.held_out_error < CLEARLY * best.held_out_error:
-                best = trial
-        return best
+        return clearly_best(self.trials, lambda trial: trial.errors)
 
     def _chosen(self) -> _Trial:
         """Return the trial whose model is taken; notes say why if it is the linear."""
@@ -180,7 +187,7 @@ class _Search:
         if not wanted or self.stopped or self._spent(TRIAL_SHARE):
             return
         few: dict[str, Any] = {"starts": TRIAL_STARTS, "max_cycles": TRIAL_CYCLES}
-        found = held_out_fits_apart(
+        found, left_out = held_out_fits_apart(
             {name: StateSpace(**s, **few).get_params() for name, s in wanted.items()},
             self.compared,
             BLOCKS,
@@ -188,12 +195,13 @@ class _Search:
             self._report(TRIAL_SHARE),
         )
         for name, fits in found.items():
-            error = held_out_error(fits, self.compared)
-            self._add(_Trial(name, wanted[name], error, fits))
+            errors = held_out_errors(fits, self.compared)
+            self._add(_Trial(name, wanted[name], errors, fits))
+        self.notes += [f"{name}: left out, {why}" for name, why in left_out.items()]
 
     def _members(self, settings: dict[str, Any]) -> int:
         """Return how many members a model gets; 0 if it or its trials are too large."""
-        model = StateSpace(**settings | {"starts": StateSpace().starts})
+        model = StateSpace(**settings)
         params = model.get_params()
         if most_starts(params, self.compared) < BLOCKS * TRIAL_STARTS:
             return 0
@@ -208,35 +216,43 @@ class _Search:
             linear = NARX(self.arx.lags.input_lags, (), seed=self.seed)
             return recalibrate(linear.fit(self.records), self.records, blocks=2)
         model = StateSpace(**best.settings, starts=self._members(best.settings))
-        if self.stopped:
-            fitted = self._copies_together(best.fits)
-        else:
-            fitted = fit_free_run(model.get_params(), self.learnt, self._report(), crew)
-            if self.learnt is not self.records:
-                self.notes.append(
-                    f"fitted to {_samples(self.learnt)} of {_samples(self.records)} "
-                    "samples"
-                )
+        fitted = self._fitted(model, crew)
+        if fitted is None:
+            few: dict[str, Any] = {"starts": BLOCKS * TRIAL_STARTS}
+            model = model.set_params(**few, max_cycles=TRIAL_CYCLES)
+            joined = replace(Ensemble.joined(best.fits), outcome=Outcome.STOPPED)
+            fitted = described(joined, self.compared)
+            self.notes.append(
+                "stopped: its members are the copies that were compared with other "
+                f"candidates, each fitted without one of {BLOCKS} blocks"
+            )
         factors = factors_of(best.fits, self.compared, fitted.known, len(fitted))
         model.fitted_ = replace(fitted, band_factors=factors)
         return model
 
-    def _copies_together(self, fits: list[Ensemble]) -> Ensemble:
-        """Return the model that there is when no time is left to fit it to all."""
-        self.notes.append(
-            "stopped: its members are the copies that were compared with other "
-            f"candidates, each fitted without one of {BLOCKS} blocks"
-        )
-        joined = replace(Ensemble.joined(fits), outcome=Outcome.STOPPED)
-        return described(joined, self.compared)
+    def _fitted(self, model: StateSpace, crew: Crew) -> Ensemble | None:
+        """Return it fitted to what it may learn from; None if that was cut short."""
+        if self.stopped or self._spent():
+            return None
+        fitted = fit_free_run(model.get_params(), self.learnt, self._report(), crew)
+        cycles = len(fitted.history["cost"])
+        if fitted.outcome is Outcome.STOPPED and cycles < TRIAL_CYCLES:
+            # The copies have come further.
+            return None
+        if self.learnt is not self.records:
+            self.notes.append(
+                f"fitted to {_samples(self.learnt)} of {_samples(self.records)} samples"
+            )
+        return fitted
 
-    def _linear_error(self) -> float:
-        """Return the error of the linear model, run through blocks it did not see."""
+    def _linear_errors(self) -> Errors:
+        """Return those of the linear model, run through blocks it did not see."""
         stretches, lags = stretches_of(self.compared), self.arx.lags
         # That of the other candidates.
         scaling = Scaling.of(stretches)
-        squares, count = 0.0, 0
-        for masks in held_out(stretches, BLOCKS, StateSpace().start_samples):
+        errors = Errors.none(BLOCKS)
+        blocks = held_out(stretches, BLOCKS, StateSpace().start_samples)
+        for k, masks in enumerate(blocks):
             shown = [
                 np.where(mask[:, None], np.nan, s.y)
                 for s, mask in zip(stretches, masks, strict=True)
@@ -247,9 +263,9 @@ class _Search:
                     continue
                 error = (stretch.y - model.simulate(stretch)) / scaling.y_std
                 error = error[mask & ~np.isnan(stretch.y).any(1)]
-                squares += float((np.nan_to_num(error, nan=np.inf) ** 2).sum())
-                count += error.size
-        return float(np.sqrt(squares / max(count, 1)))
+                errors.squares[k] += (np.nan_to_num(error, nan=np.inf) ** 2).sum()
+                errors.counts[k] += error.size
+        return errors
 
     def _spent(self, share: float = 1.0) -> bool:
         passed = time.perf_counter() - self.began
@@ -269,12 +285,12 @@ class _Trial(NamedTuple):
 
     name: str
     settings: dict[str, Any]
-    held_out_error: float
+    errors: Errors
     fits: list[Ensemble]
 
     def __str__(self) -> str:
         """Return it as a line of the log."""
-        error = f"{self.held_out_error:.3f} standard deviations"
+        error = f"{self.errors.rms:.3f} standard deviations"
         return f"{self.name}: held-out free-run error {error}"
 
 

@@ -7,14 +7,16 @@ see tells which model to choose, and how wide the bands should be.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsid.crews import Crew
 from sparsid.ensemble import Ensemble, member_runs
+from sparsid.errors import InputError
 from sparsid.forecasts import Channels
 from sparsid.free_fitting import FreeRunFit
 from sparsid.groups import run_apart, split
@@ -24,6 +26,9 @@ from sparsid.records import Record
 from sparsid.scaling import Scaling
 from sparsid.state_structure import check_size, prepared, structure_of
 from sparsid.stretches import held_out, runs_of, stretches_of
+
+# How much smaller an error has to be to count as clearly so.
+CLEARLY = 0.95
 
 
 def held_out_fits(
@@ -47,47 +52,84 @@ def held_out_fits_apart(
     blocks: int,
     crew: Crew,
     report: Report | None = None,
-) -> dict[str, list[Ensemble]]:
-    """Return the same for several models by name, those that were not stopped.
+) -> tuple[dict[str, list[Ensemble]], dict[str, str]]:
+    """Return the same for several models by name, and why others are not among them.
 
     All at once, in as many groups of copies each as the crew has hands.
     """
+    found, left_out = {}, {}
     with jax.enable_x64(True):
         copies = [
             _Copies(params, records, blocks, phase=f"trying {name}")
             for name, params in candidates.items()
         ]
-        groups = min(crew.size, blocks)
+        # Workers of a cluster may be on their way.
+        groups = crew.size or blocks
         ends = run_apart([c.groups(groups) for c in copies], crew, report)
-        return {
-            name: c.ensembles(found, outcome)
-            for name, c, (_, outcome, found) in zip(
-                candidates, copies, ends, strict=True
-            )
-            if outcome is not Outcome.STOPPED
-        }
+        for name, c, end in zip(candidates, copies, ends, strict=True):
+            if end.failure is not None:
+                left_out[name] = str(end.failure)
+            elif end.outcome is Outcome.STOPPED:
+                left_out[name] = "there was no time to finish it"
+            else:
+                c.fit.join(end.parts)
+                try:
+                    found[name] = c.ensembles(end.found, end.outcome)
+                except InputError as error:
+                    left_out[name] = str(error)
+    return found, left_out
 
 
-def held_out_error(fits: list[Ensemble], records: list[Record]) -> float:
-    """Return the free-run error over the blocks that the copies did not see.
+class Errors(NamedTuple):
+    """Squared errors over what each block held out, and how many they are."""
 
-    That of the median over the members of a block, root mean squared over all blocks
-    and outputs, in standard deviations.
+    squares: NDArray[np.float64]
+    counts: NDArray[np.float64]
+
+    @staticmethod
+    def none(blocks: int) -> Errors:
+        """Return those of blocks that nothing is known of yet."""
+        return Errors(np.zeros(blocks), np.zeros(blocks))
+
+    @property
+    def rms(self) -> float:
+        """Root of the mean over all blocks."""
+        return float(np.sqrt(self.squares.sum() / max(self.counts.sum(), 1.0)))
+
+    def clearly_below(self, others: Errors) -> bool:
+        """Return whether these are smaller by a margin, and not by one block alone.
+
+        The mean gain has to be larger than its standard error, both over the blocks.
+        """
+        if not np.isfinite([self.rms, others.rms]).all():
+            # One of them ran away.
+            return self.rms < others.rms
+        here = self.counts > 0
+        gain = (others.squares - self.squares)[here] / self.counts[here]
+        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
+        return self.rms < CLEARLY * others.rms and bool(gain.mean() > error)
+
+
+def held_out_errors(fits: list[Ensemble], records: list[Record]) -> Errors:
+    """Return the free-run errors over the blocks that the copies did not see.
+
+    Those of the median over the members of a block, outputs together, in standard
+    deviations.
     """
     stretches, first = stretches_of(records), fits[0]
     with jax.enable_x64(True):
         data = runs_of(stretches, first.scaling)
-    squares, count = 0.0, 0
+    errors = Errors.none(len(fits))
     masks = held_out(stretches, len(fits), first.known)
-    for fitted, hidden in zip(fits, masks, strict=True):
+    for k, (fitted, hidden) in enumerate(zip(fits, masks, strict=True)):
         with jax.enable_x64(True):
             runs = np.asarray(member_runs(fitted.model, fitted.params, data.u))
         for r, mask in enumerate(hidden):
             centre = np.median(runs[:, r, : len(mask)], axis=0)[mask]
             error = (first.scaling.scale_y(stretches[r].y)[mask] - centre) ** 2
-            squares += float(np.nansum(error))
-            count += int(np.isfinite(error).sum())
-    return float(np.sqrt(squares / max(count, 1)))
+            errors.squares[k] += np.nansum(error)
+            errors.counts[k] += np.isfinite(error).sum()
+    return errors
 
 
 class _Copies:

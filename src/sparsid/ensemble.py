@@ -120,6 +120,7 @@ class Ensemble:
         def stacked(name: str) -> NDArray[np.float64]:
             return np.concatenate([getattr(part, name) for part in parts])
 
+        kept = [part.weights_kept for part in parts]
         params = zip(*(part.params for part in parts), strict=True)
         noise = zip(*(part.noise for part in parts), strict=True)
         return replace(
@@ -130,7 +131,7 @@ class Ensemble:
             prior_std=stacked("prior_std"),
             log_evidence=stacked("log_evidence"),
             dropped=sum(part.dropped for part in parts),
-            weights_kept=float(np.mean([part.weights_kept for part in parts])),
+            weights_kept=float(np.average(kept, weights=[len(p) for p in parts])),
         )
 
     def posterior(self, k: int) -> Posterior:

@@ -86,7 +86,9 @@ def fit_free_run(
             outcome, found = run.run(), run.found()
         else:
             groups = [run.part(g) for g in split(settings.starts, crew.size)]
-            ((parts, outcome, found),) = run_apart([groups], crew, report)
+            ((parts, outcome, found, failure),) = run_apart([groups], crew, report)
+            if failure is not None:
+                raise failure
             run.join(parts)
         fitted = run.finish(found, outcome, Channels.of(records), scaling, notes)
     return described(fitted, records)
@@ -211,17 +213,13 @@ class FreeRunFit:
         )
 
     def join(self, parts: list[FreeRunFit]) -> None:
-        """Take over where the members of all parts have come to, and how."""
-        descents = [_bare(part.descent) for part in parts if part.descent is not None]
-        self.descent = jax.tree.map(
-            lambda *leaves: np.concatenate([np.atleast_1d(leaf) for leaf in leaves]),
-            *descents,
-        )
-        for cycle in range(min(part.cycles for part in parts)):
-            self.costs.append(np.concatenate([part.costs[cycle] for part in parts]))
+        """Take over the course that the members of all parts have gone together."""
+        begun = [part for part in parts if part.cycles]
+        for cycle in range(min((part.cycles for part in begun), default=0)):
+            self.costs.append(np.concatenate([part.costs[cycle] for part in begun]))
             at = [
                 {name: values[cycle] for name, values in part.history.items()}
-                for part in parts
+                for part in begun
             ]
             best = at[_lowest(np.array([figures["cost"] for figures in at]))]
             best["seconds"] = max(figures["seconds"] for figures in at)

@@ -1,4 +1,4 @@
-"""Members apart: one fit of many members in groups, each on a computer of its own.
+"""Members apart: fits of many members in groups, each in a process of its own.
 
 Members know nothing of each other but when to end: a fit ends with the first cycle
 after which the cost of every member has settled. So every group runs until its own
@@ -9,7 +9,7 @@ groups change nothing but the order in which numbers are added up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -48,11 +48,16 @@ def split(count: int, groups: int) -> list[range]:
 
 
 class Apart(NamedTuple, Generic[F]):
-    """A fit after its parts have run: these, how they ended, what they found."""
+    """A fit after its parts have run: these, how they ended, what they found.
+
+    ``failure`` says why a part could not be computed: a fit without it would be
+    another one.
+    """
 
     parts: list[F]
     outcome: Outcome
     found: list[Any]
+    failure: ChildProcessError | None
 
 
 def run_apart(
@@ -60,7 +65,7 @@ def run_apart(
 ) -> list[Apart[F]]:
     """Return the fits, each in parts that the crew ran to the cycle where all end.
 
-    A part that was stopped may be behind the others of its fit; that is then stopped.
+    When all are asked to stop, parts that are under way end, and others do not begin.
     """
     # The first parts of all fits come first: whoever takes one compiles its programs,
     # and likely goes on with the next part of the same fit.
@@ -68,7 +73,9 @@ def run_apart(
     places = [(f, k) for k in range(deepest) for f in range(len(fits))]
     places = [(f, k) for f, k in places if k < len(fits[f])]
     parts = {(f, k): fits[f][k] for f, k in places}
-    ends: dict[tuple[int, int], list[Any]] = {}
+    outcomes = dict.fromkeys(places, Outcome.STOPPED)
+    found: dict[tuple[int, int], list[Any]] = {place: [] for place in places}
+    failures: dict[int, ChildProcessError] = {}
     behind, least, stopped = places, [0] * len(fits), False
 
     def told(task: int, progress: Progress) -> bool:
@@ -78,25 +85,40 @@ def run_apart(
         stopped = stopped or (report is not None and bool(report(progress)))
         return stopped
 
+    def tasks() -> Iterator[tuple[F, int]]:
+        for place in behind:
+            if stopped:
+                return
+            yield parts[place], least[place[0]]
+
     while behind and not stopped:
-        tasks = [(parts[place], least[place[0]]) for place in behind]
-        for task, answer in crew.run(advance, tasks, report=told):
-            # A fit without one of its parts would be another one.
-            if isinstance(answer, ChildProcessError):
-                raise answer
+        for task, answer in crew.run(advance, tasks(), report=told):
             place = behind[task]
-            parts[place], *ends[place] = answer
+            if isinstance(answer, ChildProcessError):
+                failures[place[0]] = answer
+            else:
+                parts[place], outcomes[place], found[place] = answer
         for f, k in places:
             least[f] = max(least[f], parts[f, k].cycles)
-        behind = [place for place in places if parts[place].cycles < least[place[0]]]
+        behind = [
+            (f, k)
+            for f, k in places
+            if f not in failures and parts[f, k].cycles < least[f]
+        ]
     run = []
     for f, fit in enumerate(fits):
         own = [(f, k) for k in range(len(fit))]
-        outcomes, found = zip(*(ends[place] for place in own), strict=True)
         even = all(parts[place].cycles == least[f] for place in own)
-        outcome = _joint(outcomes) if even else Outcome.STOPPED
-        together = [member for members in found for member in members]
-        run.append(Apart([parts[place] for place in own], outcome, together))
+        outcome = _joint([outcomes[place] for place in own]) if even else None
+        together = [member for place in own for member in found[place]]
+        run.append(
+            Apart(
+                [parts[place] for place in own],
+                outcome or Outcome.STOPPED,
+                together,
+                failures.get(f),
+            )
+        )
     return run
 
 

@@ -48,7 +48,7 @@ from sparsid.summary import result_dict
 FORMAT, SCHEMA = "sparsid-result", 1
 # What can be set for each kind of model; the first that knows all that was given.
 SETTINGS = {
-    "auto": {"budget", "seed"},
+    "auto": {"budget", "seed", "workers"},
     "narx": set(NARX().get_params()),
     "state-space": set(StateSpace().get_params()),
 }

@@ -160,7 +160,12 @@ Starts = Annotated[
     ),
 ]
 Workers = Annotated[
-    int | None, _option(FIT, "Starts at once. By default one for every core.")
+    int | None,
+    _option(
+        FIT,
+        "Processes at once, for starts (narx) and candidates (auto). By default one "
+        "for every core.",
+    ),
 ]
 Scheduler = Annotated[
     str | None,

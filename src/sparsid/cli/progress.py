@@ -64,6 +64,7 @@ class TimeLeft:
     def __init__(self) -> None:
         self._gaps: deque[float] = deque(maxlen=RECENT_GAPS)
         self._last: float | None = None
+        self._starts = 0
         self._cycle: dict[int, int] = {}
         self._left: dict[int, float] = {}
         self._phase: dict[int, tuple[str, int]] = {}
@@ -78,6 +79,12 @@ class TimeLeft:
             Time of the report in seconds.
         """
         start = progress.start
+        if progress.starts != self._starts or progress.cycle < self._cycle.get(
+            start, 0
+        ):
+            # Another round, with groups of its own.
+            self._starts = progress.starts
+            self._cycle, self._left, self._phase, self._recent = {}, {}, {}, []
         if self._last is not None:
             # Of calls far away not every cycle is reported.
             cycles = progress.cycle - self._cycle.get(start, 0)
