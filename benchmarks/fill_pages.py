@@ -200,10 +200,11 @@ def candidates(found: dict[str, Any]) -> str:
             for kind in kinds
         ]
         seeds = dict.fromkeys(r["seed"] for r in here)
-        taken = [chosen([r for r in here if r["seed"] == seed]) for seed in seeds]
-        body.append([record, *cells, cell(taken)])
+        by_seed = [[r for r in here if r["seed"] == seed] for seed in seeds]
+        cells += [cell([chosen(own, pooled) for own in by_seed]) for pooled in (1, 0)]
+        body.append([record, *cells])
     names = [f"{n}, {m}" + ", shape" * (p == "shape") for n, m, p in kinds]
-    return table(["states, neurons", *names, "as chosen"], body)
+    return table(["", *names, "by 5 % alone", "as chosen"], body)
 
 
 def draws(found: dict[str, Any]) -> str:
