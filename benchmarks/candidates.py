@@ -119,7 +119,7 @@ def _plain(variant: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Compare the structures, print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=4, help="simulated tanks")
+    parser.add_argument("--seeds", type=int, default=3, help="simulated tanks")
     parser.add_argument("--workers", type=int, default=1, help="processes at once")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()

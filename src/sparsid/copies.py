@@ -104,8 +104,9 @@ class Errors(NamedTuple):
         if not np.isfinite([self.rms, others.rms]).all():
             # One of them ran away.
             return self.rms < others.rms
-        here = self.counts > 0
-        gain = (others.squares - self.squares)[here] / self.counts[here]
+        here = (self.counts > 0) & (others.counts > 0)
+        before, after = (e.squares[here] / e.counts[here] for e in (others, self))
+        gain = before - after
         error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
         return self.rms < CLEARLY * others.rms and bool(gain.mean() > error)
 
