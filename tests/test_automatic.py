@@ -210,7 +210,13 @@ def tank(samples=700):
     return Record(u, np.array(y) + 0.005 * rng.normal(size=samples))
 
 
-@pytest.mark.usefixtures("few_candidates")
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in this process, where programs are compiled once for all tests."""
+    monkeypatch.setattr(automatic, "hire", lambda scheduler, workers: Inline())
+
+
+@pytest.mark.usefixtures("few_candidates", "inline")
 def test_long_records_are_learnt_from_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(automatic, "COMPARED_SAMPLES", 300)
     monkeypatch.setattr(automatic, "COMPARED_PIECE", 150)
@@ -232,7 +238,7 @@ def test_long_records_are_learnt_from_pieces(monkeypatch: pytest.MonkeyPatch) ->
     assert "not tried, the records are too long" in linear.summary().replace("\n", " ")
 
 
-@pytest.mark.usefixtures("few_candidates")
+@pytest.mark.usefixtures("few_candidates", "inline")
 def test_what_was_tried_before_a_stop_is_not_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -261,7 +267,7 @@ def test_a_candidate_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(automatic, "hire", lambda scheduler, workers: Frail())
     monkeypatch.setattr(automatic, "TRIAL_CYCLES", 12)
-    model = sparsid.identify(tank(150))
+    model = sparsid.identify(tank(300))
     assert isinstance(model, sparsid.NARX)
     assert model.fitted_.details["notes"] == [
         "2 states, 3 neurons: left out, it died",
