@@ -35,10 +35,11 @@ from sparsid.fitting import regression
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network
 from sparsid.models.state_space import StateNetwork
-from sparsid.objectives import OneStep, Regression, sensitivities
+from sparsid.objectives import OneStep, Regression
 from sparsid.priors import start_prior
 from sparsid.processes import ONE_CORE, keep_freed_memory
 from sparsid.scaling import Scaling
+from sparsid.sweeps import sweep as swept
 
 Row = dict[str, Any]
 WIDTHS, LAG = (11, 100, 100, 1), 5
@@ -211,7 +212,7 @@ def sweep(repetitions: int) -> list[Row]:
 
     @jax.jit
     def run(params: Any, u: Any) -> Any:
-        return jax.vmap(lambda p: sensitivities(model, p, jnp.array(0), u))(params)
+        return swept(model, params, u[None])
 
     out = []
     for members in MEMBERS:

@@ -15,12 +15,14 @@ from sparsid.fitting import regression, usable_segments
 from sparsid.models.feedback import Feedback
 from sparsid.models.narx import Lags, Recursion
 from sparsid.models.network import Network
-from sparsid.objectives import FreeRun, ManyRuns, sensitivities
+from sparsid.noise import whiten
+from sparsid.objectives import FreeRun, Linearised
 from sparsid.outcomes import Outcome
 from sparsid.posterior import laplace
 from sparsid.reading import write_csv
 from sparsid.scaling import Scaling
 from sparsid.settings import make_lags, make_network, make_settings
+from sparsid.simulators import sensitivities
 from sparsid.starts import identify_many
 from sparsid.windows import windows_of
 
@@ -120,18 +122,36 @@ def test_sensitivities_against_autodiff_of_a_plain_loop() -> None:
 
 
 @pytest.mark.usefixtures("x64")
-def test_many_runs_are_the_free_run_with_less_work() -> None:
+def test_a_start_acts_on_its_own_window_alone() -> None:
     model, params, data = runs(8, 0.0)
     noise = refining.Noise(*(jnp.array(v, float) for v in ((-2, -3), (-3, -4), (1, 2))))
-    one, many = jax.jit(
-        lambda params: tuple(
-            objective.linearise(params, noise, data)
-            for objective in (FreeRun(model), ManyRuns(model, model.past))
+    one, records = jax.tree.map(lambda leaf: leaf[None], (params, noise)), len(data.u)
+
+    @jax.jit
+    def ours(one):
+        measured = data._replace(measured=data.measured[None])
+        return FreeRun(model).linearise(*one, measured)
+
+    @jax.jit
+    def plainly(params):
+        """Return residuals and derivatives by all weights, window by window."""
+        found = [
+            sensitivities(model, params, jnp.array(k), data.u[k])
+            for k in range(records)
+        ]
+        whitened = [
+            whiten(noise, m, jnp.concatenate([((t - y) * m)[..., None], J], axis=-1))
+            for (y, J), t, m in zip(found, data.y, data.measured, strict=True)
+        ]
+        return jnp.concatenate([w.reshape(-1, w.shape[-1]) for w, _ in whitened]), sum(
+            volume for _, volume in whitened
         )
-    )(params)
-    np.testing.assert_allclose(many.derivative.J, one.derivative.J, atol=1e-12)
-    np.testing.assert_allclose(many.residual, one.residual, atol=1e-12)
-    np.testing.assert_allclose(many.volume, one.volume, rtol=1e-12)
+
+    linearised, (expected, log_det) = ours(one), plainly(params)
+    np.testing.assert_allclose(linearised.residual[0], expected[:, :1], atol=1e-12)
+    np.testing.assert_allclose(linearised.derivative.J[0], expected[:, 1:], atol=1e-12)
+    volume = log_det + data.measured.sum() * np.log(2 * np.pi)
+    np.testing.assert_allclose(linearised.volume[0], volume, rtol=1e-12)
 
 
 @pytest.mark.usefixtures("x64")
@@ -229,7 +249,7 @@ def test_saliency_against_a_constrained_least_squares_fit() -> None:
     X = np.column_stack([z, np.ones(40)])
     precision = X.T @ X + np.diag(1.0 / np.asarray(prior[0].variances())[:, 0])
     w = np.linalg.solve(precision, X.T @ y)
-    linear = refining.Linearised(
+    linear = Linearised(
         jnp.zeros(0), sparsid.curvature.forms.Dense(jnp.asarray(X)), jnp.zeros(())
     )
     C = laplace(linear, prior).covariance

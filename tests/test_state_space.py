@@ -1,6 +1,7 @@
 """The latent-state model: derivatives, descent, noise, runs, files."""
 
 import json
+from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -17,10 +18,12 @@ from sparsid.evidence import Problem
 from sparsid.free_fitting import FreeRunFit, _Member
 from sparsid.models.network import SUBLINEAR
 from sparsid.models.state_space import StateNetwork
-from sparsid.objectives import FreeRun, outputs, sensitivities
+from sparsid.objectives import FreeRun
 from sparsid.outcomes import Outcome
+from sparsid.simulators import outputs
 from sparsid.state_structure import StateSettings, structure_of
 from sparsid.stretches import held_out, runs_of, saturation
+from sparsid.sweeps import sweep
 
 WAYS = members.DIRECTIONS
 SMALL = {"states": 2, "hidden": (3,), "starts": 2, "max_cycles": 30, "start_samples": 8}
@@ -86,21 +89,46 @@ def test_a_member_that_came_to_a_poor_end_is_dropped(model) -> None:
 
 
 @pytest.mark.usefixtures("x64")
-def test_sensitivities_against_autodiff() -> None:
-    network = StateNetwork(1, 1, 2, (3,), 2, 0.3, (-np.inf,), (1.2,))
+@pytest.mark.parametrize(
+    ("inputs", "hidden", "activation"),
+    [(1, (3,), "softroot"), (2, (3, 4), "tanh"), (1, (2, 3, 2), "sigmoid")],
+)
+def test_sweeps_against_autodiff_of_a_plain_run(inputs, hidden, activation) -> None:
+    """Two members on two records, one of which saturates."""
+    limits = (-np.inf,), (1.2,)
+    network = StateNetwork(inputs, 1, 2, hidden, 2, 0.3, *limits, activation)
     rng = np.random.default_rng(0)
-    params = network.init(jnp.array([[0.3], [0.5]]), key=jax.random.key(1))
+    params = jax.vmap(lambda key: network.init(jnp.array([[0.3], [0.5]]), key=key))(
+        jax.random.split(jax.random.key(1), 2)
+    )
     params = tuple(w + 0.1 * rng.normal(size=w.shape) for w in params)
-    u = jnp.asarray(rng.normal(size=(30, 1)))
+    u = jnp.asarray(rng.normal(size=(2, 30, inputs)))
 
-    def run(params):
-        return outputs(network, params, params[-1][1], u)
+    def plainly(params):
+        """Return outputs and derivatives run by run, by weights and own start."""
+        found = []
+        for m, k in product(range(2), range(2)):
 
-    y, J = sensitivities(network, params, jnp.array(1), u)
-    np.testing.assert_allclose(y, run(params), atol=1e-12)
-    expected = [np.asarray(j).reshape(30, 1, -1) for j in jax.jacfwd(run)(params)]
-    np.testing.assert_allclose(J, np.concatenate(expected, axis=2), atol=1e-10)
-    assert float(np.max(y)) <= 1.2
+            def run(*member, u=u[k]):
+                return outputs(network, member, member[-1][0], u)
+
+            own = (*(w[m] for w in params[:-1]), params[-1][m, k][None])
+            slopes = jax.jacfwd(run, argnums=tuple(range(len(own))))(*own)
+            J = jnp.concatenate([d.reshape(30, 1, -1) for d in slopes], axis=2)
+            found.append((run(*own), J))
+        y, J = zip(*found, strict=True)
+        return jnp.stack(y, axis=-1), jnp.stack(J, axis=-1)
+
+    (y, J), pullback = jax.vjp(lambda params: sweep(network, params, u), params)
+    expected, plain_pullback = jax.vjp(jax.jit(plainly), params)
+    np.testing.assert_allclose(y, expected[0], atol=1e-12)
+    np.testing.assert_allclose(J, expected[1], atol=1e-10)
+    assert float(np.max(y)) == pytest.approx(1.2)
+    cotangents = tuple(jnp.asarray(rng.normal(size=a.shape)) for a in (y, J))
+    for mine, plain in zip(
+        *(pull(cotangents)[0] for pull in (pullback, plain_pullback)), strict=True
+    ):
+        np.testing.assert_allclose(mine, plain, atol=1e-9)
 
 
 @pytest.mark.usefixtures("x64")

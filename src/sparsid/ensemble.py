@@ -30,12 +30,12 @@ from sparsid.forecasts import (
 from sparsid.models.network import Params
 from sparsid.models.state_space import START_VARIANCE, StateNetwork
 from sparsid.noise import Noise, predicted, sampled, whiten
-from sparsid.objectives import outputs
 from sparsid.outcomes import Outcome
 from sparsid.posterior import Posterior, square_root
 from sparsid.records import Record
 from sparsid.scaling import Scaling
 from sparsid.settings import LARGEST_LAG, whole
+from sparsid.simulators import outputs
 
 # Iterations that fit a start state; damping of the first.
 START_STEPS, START_DAMPING = 15, 0.1

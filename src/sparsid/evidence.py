@@ -11,6 +11,7 @@ the fitted ``w``, since ``log|S| = N log sigma2 + log|I + J V J'/sigma2|``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -60,7 +61,8 @@ class Evaluation(NamedTuple):
     ``gradient`` is half the cost's gradient in whitened weights; ``log_det``, ``gamma``
     and ``gamma_outputs`` (effective weights per group and per output) and the
     gradient's evidence part are there if the evaluation was full. There is no
-    ``derivative`` where rows went through some at a time.
+    ``derivative`` where rows went through some at a time, or of many members; of these
+    there are ``signals``, residuals and derivatives before they were whitened.
     """
 
     cost: Array
@@ -72,6 +74,7 @@ class Evaluation(NamedTuple):
     derivative: Derivative | None
     gamma: tuple[Sums, ...] | None
     gamma_outputs: Array | None
+    signals: Array | None = None
 
 
 @partial(jax.jit, static_argnames=("problem", "full"))
@@ -98,6 +101,30 @@ def evaluate(
     at = (_blockwise if problem.curvature.blockwise else _at_once)(
         problem, state, metric, data, weights, full
     )
+    return _evaluation(state, metric, at, weights, offset)
+
+
+def evaluate_members(
+    problem: Problem, state: State, data: Any, volume: Array | float
+) -> Evaluation:
+    """Return the same for many members of a model, along a first axis of everything.
+
+    Parameters
+    ----------
+    volume
+        How much the cost counts the log-determinant.
+    """
+    weights = Weights(1.0, volume)
+    fit = _at_once(problem, state, state.prior, data, weights, True, jax.vmap)
+    found: Evaluation = jax.vmap(
+        lambda state, fit: _evaluation(state, state.prior, fit, weights, 0.0)
+    )(state, fit._replace(derivative=None, signals=None))
+    return found._replace(signals=fit.signals)
+
+
+def _evaluation(
+    state: State, metric: Prior, at: _Fit, weights: Weights, offset: Array | float
+) -> Evaluation:
     total_energy = sum(
         (e.sum() for e in energy(state.prior, state.params)), jnp.zeros(())
     )
@@ -138,6 +165,7 @@ class _Fit(NamedTuple):
     derivative: Derivative | None
     gamma: tuple[Sums, ...] | None
     gamma_outputs: Array | None
+    signals: Array | None = None
 
 
 def _at_once(
@@ -147,29 +175,34 @@ def _at_once(
     data: Any,
     weights: Weights,
     full: bool,
+    each: Callable[..., Any] = lambda function: function,
 ) -> _Fit:
+    """Return what all rows say; ``each`` makes functions of one those of many."""
     curvature = problem.curvature
 
-    def linearise(params: Params) -> tuple[tuple[Array, Derivative], Array]:
+    def linearise(params: Params) -> tuple[tuple[Array, Derivative], Any]:
         found = problem.objective.linearise(params, state.noise, data, curvature.exact)
-        return (found.residual, found.derivative), found.volume
+        return (found.residual, found.derivative), (found.volume, found.signals)
 
-    (residual, derivative), pullback, volume = jax.vjp(
+    (residual, derivative), pullback, (volume, signals) = jax.vjp(
         linearise, state.params, has_aux=True
     )
-    factorised = curvature.factorise(derivative, metric, full)
+    factorised = each(partial(curvature.factorise, full=full))(derivative, metric)
     cotangent = factorised.cotangent or jax.tree.map(jnp.zeros_like, derivative)
     cotangent = jax.tree.map(lambda c: weights.volume * c, cotangent)
     (slope,) = pullback((residual, cotangent))
     return _Fit(
-        (residual**2).sum(0),
+        each(lambda r: (r**2).sum(0))(residual),
         volume,
         slope,
         factorised.log_det,
         factorised.system,
         derivative,
         factorised.gamma,
-        _gamma_outputs(derivative, factorised, residual.shape[1], curvature.exact),
+        each(
+            partial(_gamma_outputs, outputs=residual.shape[-1], exact=curvature.exact)
+        )(derivative, factorised),
+        signals,
     )
 
 

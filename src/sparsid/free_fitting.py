@@ -26,9 +26,9 @@ from sparsid.models.network import Params
 from sparsid.models.state_space import StateNetwork
 from sparsid.moves import threshold
 from sparsid.noise import Noise
-from sparsid.objectives import FreeRun, Linearised, Runs
+from sparsid.objectives import FreeRun, Runs
 from sparsid.outcomes import Outcome
-from sparsid.posterior import laplace
+from sparsid.posterior import of_system
 from sparsid.priors import Prior, resolve_kinds
 from sparsid.records import Record, value_range
 from sparsid.rules import SparseBayes
@@ -185,10 +185,13 @@ class FreeRunFit:
                 self.descent = members.count_volume(problem, self.descent, data, 1.0)
             for _ in range(STEPS):
                 self.descent = members.take_step(problem, self.descent, data)
+            ways = members.DIRECTIONS if cycle % 2 else None
             if cycle >= SETTLING:
-                self.descent = members.update(problem, self.rule, self.descent, data)
-            if cycle % 2:
-                self.descent = members.update_noise(problem, self.descent, data)
+                self.descent = members.update(
+                    problem, self.rule, self.descent, data, ways
+                )
+            elif ways is not None:
+                self.descent = members.update_noise(problem, self.descent, data, ways)
             if self._told():
                 return Outcome.STOPPED
             if self.cycles >= least and self._settled():
@@ -291,11 +294,8 @@ class FreeRunFit:
         for k in np.flatnonzero(np.isfinite(d.cost)):
             state: State = jax.tree.map(lambda leaf, k=k: np.asarray(leaf)[k], d.state)
             state = threshold(state, VANISHED, 0.0)
-            J = jax.tree.map(lambda leaf, k=k: np.asarray(leaf)[k], d.at.derivative)
-            posterior = laplace(
-                Linearised(jnp.zeros(0), J, jnp.zeros(())),
-                jax.tree.map(jnp.asarray, state.prior),
-            )
+            std = np.concatenate([np.sqrt(p.variances()).ravel() for p in state.prior])
+            posterior = of_system(np.asarray(d.at.system[k]), std)
             usable.append(
                 _Member(
                     self.numbers[k],

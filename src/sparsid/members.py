@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.arrays import Array
-from sparsid.curvature.forms import dense, scales
+from sparsid.curvature.forms import Dense, flatten, scales
 from sparsid.descent import LARGEST_DAMPING, SMALLEST_DAMPING
-from sparsid.evidence import Evaluation, Problem, State, Weights, evaluate, step
+from sparsid.evidence import Evaluation, Problem, State, evaluate_members, step
 from sparsid.noise import Noise
-from sparsid.objectives import FreeRun, Objective, Runs
+from sparsid.objectives import FreeRun, Runs
+from sparsid.priors import Prior, energy, safe_divide
 from sparsid.rules import SparseBayes
 
 START_DAMPING = 10.0
@@ -40,8 +41,7 @@ DIRECTIONS = (
 # The same number of directions that leave the coloured part alone.
 WHITE_ALONE = tuple((white, 0, 0) for white, *_ in DIRECTIONS)
 SMALLEST_STRIDE, LARGEST_STRIDE = 0.1, 2.0
-# What members have of their own in the data: which samples they may learn from.
-OWN_DATA = Runs(u=None, y=None, measured=0)
+Directions = tuple[tuple[int, ...], ...]
 
 
 class Descent(NamedTuple):
@@ -96,22 +96,42 @@ def take_step(problem: Problem, d: Descent, data: Runs) -> Descent:
     return moved
 
 
-def update(problem: Problem, rule: SparseBayes, d: Descent, data: Runs) -> Descent:
-    """Update the variances of the members whose cost falls by it."""
-    state = _updated(rule, d)
-    moved: Descent = _adopt(d, state, _evaluate(problem, state, data, d.volume))
-    return moved
+def update(
+    problem: Problem,
+    rule: SparseBayes,
+    d: Descent,
+    data: Runs,
+    directions: Directions | None = None,
+) -> Descent:
+    """Update the variances of the members whose cost falls by it.
+
+    Parameters
+    ----------
+    directions
+        Look around each member's noise, too, one stride in each of these; None: not.
+    """
+    return _changed(problem, d, _updated(rule, d), data, directions)
 
 
 def update_noise(
-    problem: Problem,
-    d: Descent,
-    data: Runs,
-    directions: tuple[tuple[int, ...], ...] | None = None,
+    problem: Problem, d: Descent, data: Runs, directions: Directions = DIRECTIONS
 ) -> Descent:
     """Look around each member's noise, one stride in every direction."""
-    ways = jnp.array(directions or DIRECTIONS, float)
-    state, stride = _other_noise(problem, d, data, ways)
+    return _changed(problem, d, d.state, data, directions)
+
+
+def _changed(
+    problem: Problem,
+    d: Descent,
+    state: State,
+    data: Runs,
+    directions: Directions | None,
+) -> Descent:
+    """Return the members with other variances, and noise if asked for."""
+    stride = d.stride
+    if directions is not None:
+        ways = jnp.array(directions, float)
+        state, stride = _other_noise(problem, d, state, data, ways)
     moved: Descent = _adopt(d, state, _evaluate(problem, state, data, d.volume))
     return moved._replace(stride=stride)
 
@@ -121,12 +141,7 @@ def update_noise(
 
 @partial(jax.jit, static_argnames="problem")
 def _evaluate(problem: Problem, state: State, data: Runs, volume: Array) -> Evaluation:
-    weights = Weights(1.0, volume)
-    at: Evaluation = jax.vmap(
-        lambda s, d: evaluate(problem, s, s.prior, d, weights, 0.0, full=True),
-        in_axes=(0, OWN_DATA),
-    )(state, data)
-    return at
+    return evaluate_members(problem, state, data, volume)
 
 
 @partial(jax.jit, static_argnames="problem")
@@ -135,7 +150,7 @@ def _moved(problem: Problem, d: Descent) -> tuple[State, Array]:
         lambda state, at, damping: step(
             problem, state.params, state.prior, at, 1.0, damping
         )
-    )(d.state, d.at, d.damping)
+    )(d.state, d.at._replace(signals=None), d.damping)
     return d.state._replace(params=params), promised
 
 
@@ -148,7 +163,7 @@ def _accept(d: Descent, state: State, at: Evaluation, promised: Array) -> Descen
     damping = jnp.where(better, eased, d.damping * d.growth)
     return Descent(
         _pick(better, state, d.state),
-        _pick(better, at, d.at),
+        _pick_evaluation(better, at, d.at),
         jnp.clip(damping, SMALLEST_DAMPING, LARGEST_DAMPING),
         jnp.where(better, 2.0, 2.0 * d.growth),
         d.stride,
@@ -159,66 +174,84 @@ def _accept(d: Descent, state: State, at: Evaluation, promised: Array) -> Descen
 @jax.jit
 def _adopt(d: Descent, state: State, at: Evaluation) -> Descent:
     better = jnp.isfinite(at.cost) & (at.cost <= d.at.cost)
-    return d._replace(state=_pick(better, state, d.state), at=_pick(better, at, d.at))
+    state = _pick(better, state, d.state)
+    return d._replace(state=state, at=_pick_evaluation(better, at, d.at))
 
 
 @partial(jax.jit, static_argnames="rule")
 def _updated(rule: SparseBayes, d: Descent) -> State:
-    prior = jax.vmap(lambda s, at: rule.update(s.prior, s.params, at.gamma, 1))(
-        d.state, d.at
-    )
-    return d.state._replace(prior=prior)
+    """Return the members with new variances where the cost falls by it.
+
+    Weights and noise stay, so the curvature only gets other scales.
+    """
+
+    def one(state: State, at: Evaluation) -> tuple[Prior, Array]:
+        prior = rule.update(state.prior, state.params, at.gamma, 1)
+        before, after = (flatten(scales(p)) for p in (state.prior, prior))
+        change = safe_divide(after, before, 0.0)
+        log_det = _log_det(change[:, None] * at.system * change)
+        paid = sum(e.sum() for e in energy(prior, state.params))
+        return prior, at.energy - paid + d.volume * (at.log_det - log_det)
+
+    prior, fall = jax.vmap(one)(d.state, d.at._replace(signals=None))
+    return d.state._replace(prior=_pick(fall >= 0, prior, d.state.prior))
 
 
 @partial(jax.jit, static_argnames="problem")
 def _other_noise(
-    problem: Problem, d: Descent, data: Runs, directions: Array
+    problem: Problem, d: Descent, state: State, data: Runs, directions: Array
 ) -> tuple[State, Array]:
-    noise, stride = jax.vmap(
-        lambda *member: _better_noise(problem.objective, directions, d.volume, *member),
-        in_axes=(0, OWN_DATA, 0),
-    )(d.state, data, d.stride)
-    return d.state._replace(noise=noise), stride
-
-
-def _better_noise(
-    objective: Objective,
-    directions: Array,
-    volume: Array,
-    state: State,
-    data: Runs,
-    stride: Array,
-) -> tuple[Noise, Array]:
-    """Return the best noise around the present one, and the next strides.
+    """Return the members with the best noise around theirs, and the next strides.
 
     A search without derivatives, output after output: three numbers each, and the
     whitening is cheap.
     """
+    objective, signals, stride = problem.objective, d.at.signals, d.stride
     assert isinstance(objective, FreeRun)
-    signals, scale = objective.signals(state.params, data), scales(state.prior)
+    scale = jax.vmap(lambda prior: flatten(scales(prior)))(state.prior)
 
     def cost(noise: Noise) -> Array:
         found = objective.whitened(signals, noise, data)
-        X = dense(found.derivative, scale)
-        L = jnp.linalg.cholesky(X.T @ X + jnp.eye(X.shape[1]))
-        log_det = 2.0 * jnp.log(jnp.diagonal(L)).sum()
-        return (found.residual**2).sum() + found.volume + volume * log_det
+        assert isinstance(found.derivative, Dense)
+        B = jnp.einsum("mnp,mnq->mpq", found.derivative.J, found.derivative.J)
+        log_det = jax.vmap(_log_det)(scale[:, :, None] * B * scale[:, None])
+        return (found.residual**2).sum((1, 2)) + found.volume + d.volume * log_det
 
-    def moved(noise: Noise, k: Array, direction: Array) -> Noise:
-        pairs = zip(noise, direction, LOWEST, HIGHEST, strict=True)
+    def moved(noise: Noise, k: Array, ways: Array) -> Noise:
+        pairs = zip(noise, jnp.moveaxis(ways, -1, 0), LOWEST, HIGHEST, strict=True)
         return Noise(
-            *(c.at[k].set(jnp.clip(c[k] + stride[k] * s, a, b)) for c, s, a, b in pairs)
+            *(
+                c.at[:, k].set(jnp.clip(c[:, k] + stride[:, k] * way, low, high))
+                for c, way, low, high in pairs
+            )
         )
 
     def improve(noise: Noise, k: Array) -> tuple[Noise, Array]:
         costs = jax.lax.map(lambda way: cost(moved(noise, k, way)), directions)
-        best = jnp.argmin(jnp.where(jnp.isfinite(costs), costs, jnp.inf))
+        best = jnp.argmin(jnp.where(jnp.isfinite(costs), costs, jnp.inf), axis=0)
         return moved(noise, k, directions[best]), best
 
-    outputs = jnp.arange(len(stride))
-    noise, best = jax.lax.scan(improve, state.noise, outputs)
-    stride = jnp.where(best == 0, 0.5 * stride, 1.5 * stride)
-    return noise, jnp.clip(stride, SMALLEST_STRIDE, LARGEST_STRIDE)
+    noise, best = jax.lax.scan(improve, state.noise, jnp.arange(stride.shape[1]))
+    stride = jnp.where(best.T == 0, 0.5 * stride, 1.5 * stride)
+    stride = jnp.clip(stride, SMALLEST_STRIDE, LARGEST_STRIDE)
+    return state._replace(noise=noise), stride
+
+
+def _log_det(B: Array) -> Array:
+    """Return ``log|I + B|``."""
+    L = jnp.linalg.cholesky(B + jnp.eye(len(B)))
+    return 2.0 * jnp.log(jnp.diagonal(L)).sum()
+
+
+def _pick_evaluation(better: Array, new: Evaluation, old: Evaluation) -> Evaluation:
+    """Return the new where better; of signals members are the last axis."""
+    assert new.signals is not None
+    assert old.signals is not None
+    lanes = jnp.repeat(better, new.signals.shape[-1] // len(better))
+    signals = jnp.where(lanes, new.signals, old.signals)
+    bare = (at._replace(signals=None) for at in (new, old))
+    picked: Evaluation = _pick(better, *bare)
+    return picked._replace(signals=signals)
 
 
 def _pick(better: Array, new: Any, old: Any) -> Any:

@@ -53,8 +53,13 @@ class Noise(NamedTuple):
         return LARGEST_PHI * jax.nn.sigmoid(self.logit_phi)
 
 
-def gains(noise: Noise, measured: Float[Array, "time outputs"]) -> tuple[Array, Array]:
-    """Return gain and innovation variance of the filter, (time, outputs) each."""
+def gains(
+    noise: Noise, measured: Float[Array, "time outputs *lanes"]
+) -> tuple[Array, Array]:
+    """Return gain and innovation variance of the filter, as many as measurements.
+
+    Runs side by side are further axes of ``measured``; the noise then has as many.
+    """
     white, coloured, phi = noise.white, noise.coloured, noise.phi
 
     def advance(P: Array, seen: Array) -> tuple[Array, tuple[Array, Array]]:
@@ -63,21 +68,23 @@ def gains(noise: Noise, measured: Float[Array, "time outputs"]) -> tuple[Array, 
         P_next = phi**2 * (1.0 - gain) * P + (1.0 - phi**2) * coloured
         return P_next, (gain, F)
 
-    _, (gain, F) = jax.lax.scan(advance, coloured, measured)
+    first = jnp.broadcast_to(coloured, measured.shape[1:])
+    _, (gain, F) = jax.lax.scan(advance, first, measured)
     return gain, F
 
 
 def whiten(
     noise: Noise,
-    measured: Float[Array, "time outputs"],
-    signals: Float[Array, "time outputs columns"],
-) -> tuple[Float[Array, "time outputs columns"], Array]:
+    measured: Float[Array, "time outputs *lanes"],
+    signals: Float[Array, "time outputs columns *lanes"],
+) -> tuple[Float[Array, "time outputs columns *lanes"], Array]:
     """Return signals of unit independent noise, and the noise's log-determinant.
 
     Parameters
     ----------
     measured
-        One where a sample was measured, zero where not: there the result is zero.
+        One where a sample was measured, zero where not: there the result is zero. Runs
+        side by side are further axes; the noise then has as many.
     signals
         Residuals and derivatives, whitened column by column.
     """
@@ -92,7 +99,7 @@ def whiten(
     start = jnp.zeros(signals.shape[1:], signals.dtype)
     _, innovations = jax.lax.scan(advance, start, (gain, signals))
     scale = measured / jnp.sqrt(F)
-    log_det = (measured * jnp.log(F)).sum()
+    log_det = (measured * jnp.log(F)).sum((0, 1))
     return innovations * scale[:, :, None], log_det
 
 

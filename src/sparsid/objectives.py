@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Float
 
@@ -17,17 +16,21 @@ from sparsid.arrays import Array
 from sparsid.curvature.forms import Dense, Derivative
 from sparsid.models.network import Factors, Network, Params
 from sparsid.noise import Noise, whiten
+from sparsid.simulators import Simulator
+from sparsid.sweeps import sweep
 
 
 class Linearised(NamedTuple):
     """Whitened residual, derivative of the whitened outputs, and the noise's volume.
 
-    ``volume`` is the log-determinant of the noise covariance times ``2 pi``.
+    ``volume`` is the log-determinant of the noise covariance times ``2 pi``. Of free
+    runs there are ``signals``, what was whitened.
     """
 
     residual: Array
     derivative: Derivative
     volume: Array
+    signals: Array | None = None
 
 
 @runtime_checkable
@@ -79,138 +82,70 @@ class OneStep:
 class Runs(NamedTuple):
     """Records of equal length in scaled units, the shorter ones filled up.
 
-    ``measured`` is one where an output was measured and zero where not.
+    ``measured`` is one where an output was measured and zero where not; members may
+    differ in it, along a first axis.
     """
 
     u: Float[Array, "records time inputs"]
     y: Float[Array, "records time outputs"]
-    measured: Float[Array, "records time outputs"]
-
-
-@runtime_checkable
-class Simulator(Protocol):
-    """A model that runs on its own: state, inputs, next state, outputs."""
-
-    def start(self, params: Params, record: Array) -> Array:
-        """Return the state at the first sample of a record."""
-
-    def advance(self, params: Params, x: Array, u: Array) -> Array:
-        """Return the next state."""
-
-    def emit(self, params: Params, x: Array, u: Array) -> Array:
-        """Return the outputs at a state."""
+    measured: Float[Array, "*members records time outputs"]
 
 
 @dataclass(frozen=True)
 class FreeRun:
-    """The free run of a model; the noise is AR(1) plus white."""
+    """Free runs of many members of a model; the noise is AR(1) plus white.
+
+    Members are along a first axis of weights, noise and what was measured. Inside,
+    every record of every member is a *lane*, and lanes are the last axis
+    (:mod:`sparsid.sweeps`).
+    """
 
     model: Simulator
 
     def linearise(
         self, params: Params, noise: Noise, data: Runs, exact: bool = False
     ) -> Linearised:
-        """Return residual and sensitivities, whitened by the noise filter."""
+        """Return residuals and sensitivities, whitened by the noise filter."""
         del exact
         return self.whitened(self.signals(params, data), noise, data)
 
-    def signals(self, params: Params, data: Runs) -> Array:
-        """Return residuals and sensitivities in one array, residuals first."""
-        y, J = jax.vmap(lambda *run: sensitivities(self.model, params, *run))(
-            jnp.arange(len(data.u)), data.u
-        )
-        residual = jnp.where(data.measured > 0, data.y - y, 0.0)
-        return jnp.concatenate([residual[..., None], J], axis=-1)
+    def signals(
+        self, params: Params, data: Runs
+    ) -> Float[Array, "time outputs columns lanes"]:
+        """Return residuals, first, and sensitivities by weights and own start state."""
+        members = len(params[0])
+        y, J = sweep(self.model, params, data.u)
+        measured = jnp.tile(data.y.transpose(1, 2, 0), members)
+        residual = jnp.where(_in_lanes(data.measured) > 0, measured - y, 0.0)
+        return jnp.concatenate([residual[:, :, None], J], axis=2)
 
     def whitened(self, signals: Array, noise: Noise, data: Runs) -> Linearised:
-        """Return the linearised run under a noise."""
-        values, log_det = jax.vmap(lambda *run: whiten(noise, *run))(
-            data.measured, signals
-        )
-        values = values.reshape(-1, values.shape[-1])
-        volume = log_det.sum() + data.measured.sum() * jnp.log(2 * jnp.pi)
-        return Linearised(values[:, :1], Dense(values[:, 1:]), volume)
+        """Return the linearised runs under a noise, a column for every start state."""
+        runs = len(data.u)
+        own = Noise(*(jnp.repeat(part.T, runs, axis=1) for part in noise))
+        values, log_det = whiten(own, _in_lanes(data.measured), signals)
+        members = len(data.measured)
+        # Member, record, time, output, column.
+        values = values.reshape(*values.shape[:-1], members, runs)
+        values = values.transpose(3, 4, 0, 1, 2)
+        count = data.measured.sum((1, 2, 3))
+        volume = log_det.reshape(members, runs).sum(1) + count * jnp.log(2 * jnp.pi)
+        J = self._with_all_starts(values[..., 1:])
+        residual = values[..., :1].reshape(members, -1, 1)
+        J = J.reshape(*residual.shape[:2], -1)
+        return Linearised(residual, Dense(J), volume, signals)
+
+    def _with_all_starts(self, J: Array) -> Array:
+        """Return the derivative with columns for the start states of other records."""
+        runs, size = J.shape[1], self.model.states
+        if runs == 1:
+            return J
+        by_weights, by_start = J[..., :-size], J[..., -size:]
+        own = by_start[..., None, :] * jnp.eye(runs)[:, None, None, :, None]
+        return jnp.concatenate([by_weights, own.reshape(*J.shape[:-1], -1)], axis=-1)
 
 
-@dataclass(frozen=True)
-class ManyRuns(FreeRun):
-    """The same for many runs, whose start states are the last block of the weights.
-
-    A run depends on its own start alone, so its sensitivities get columns for the
-    others only when all come together.
-
-    Parameters
-    ----------
-    start_size
-        Numbers in a start state.
-    """
-
-    start_size: int
-
-    def signals(self, params: Params, data: Runs) -> Array:
-        """Return residuals and sensitivities by the weights and a run's own start."""
-        weights, first = params[:-1], jnp.array(0)
-        y, J = jax.vmap(
-            lambda x, u: sensitivities(self.model, (*weights, x[None]), first, u)
-        )(params[-1], data.u)
-        residual = jnp.where(data.measured > 0, data.y - y, 0.0)
-        return jnp.concatenate([residual[..., None], J], axis=-1)
-
-    def whitened(self, signals: Array, noise: Noise, data: Runs) -> Linearised:
-        """Return the linearised runs under a noise, a column for every start."""
-        found, runs = super().whitened(signals, noise, data), len(data.u)
-        assert isinstance(found.derivative, Dense)
-        J = found.derivative.J
-        by_weights, by_start = J[:, : -self.start_size], J[:, -self.start_size :]
-        own = by_start.reshape(runs, -1, 1, self.start_size)
-        own = own * jnp.eye(runs)[:, None, :, None]
-        J = jnp.concatenate([by_weights, own.reshape(len(by_start), -1)], axis=1)
-        return found._replace(derivative=Dense(J))
-
-
-def states(model: Simulator, params: Params, x: Array, u: Array) -> Array:
-    """Return the states of a free run from ``x`` on."""
-
-    def advance(x: Array, now: Array) -> tuple[Array, Array]:
-        return model.advance(params, x, now), x
-
-    return jax.lax.scan(advance, x, u)[1]
-
-
-def outputs(model: Simulator, params: Params, x: Array, u: Array) -> Array:
-    """Return the outputs of a free run from state ``x`` on."""
-    X = states(model, params, x, u)
-    return jax.vmap(lambda x, now: model.emit(params, x, now))(X, u)
-
-
-def sensitivities(
-    model: Simulator, params: Params, record: Array, u: Array
-) -> tuple[Array, Array]:
-    """Return the outputs of a free run and their derivative by all weights.
-
-    With ``F`` and ``H`` the derivatives of the next state and the outputs, all of them
-    computed in one batch, only ``S+ = F_x S + F_w`` goes from sample to sample.
-    """
-
-    def derivatives(f: Any) -> Any:
-        by_weights, by_state = jax.vmap(
-            lambda x, now: jax.jacrev(f, (0, 1))(params, x, now)
-        )(X, u)
-        return _joined(by_weights, 2), by_state
-
-    X = states(model, params, model.start(params, record), u)
-    (F_w, F_x), (H_w, H_x) = derivatives(model.advance), derivatives(model.emit)
-    start = _joined(jax.jacrev(model.start)(params, record), 1)
-
-    def move(S: Array, F: tuple[Array, Array]) -> tuple[Array, Array]:
-        # A product so small is faster as one fused loop than as a matrix product.
-        return (F[1][:, :, None] * S).sum(1) + F[0], S
-
-    S = jax.lax.scan(move, start, (F_w, F_x))[1]
-    y = jax.vmap(lambda x, now: model.emit(params, x, now))(X, u)
-    return y, jnp.einsum("ton,tnp->top", H_x, S) + H_w
-
-
-def _joined(blocks: Params, axes: int) -> Array:
-    """Return derivatives by all blocks in one array, behind so many other axes."""
-    return jnp.concatenate([b.reshape(*b.shape[:axes], -1) for b in blocks], axis=-1)
+def _in_lanes(measured: Array) -> Array:
+    """Return what members measured, (time, output, lane)."""
+    members, records, time, outputs = measured.shape
+    return measured.reshape(members * records, time, outputs).transpose(1, 2, 0)

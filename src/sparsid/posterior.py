@@ -155,9 +155,19 @@ def laplace(linearised: Linearised, prior: Prior) -> Posterior:
     if len(s) > max(LARGEST_COVARIANCE, samples * outputs):
         shrinkage = np.asarray(_shrinkage(derivative, scale))
         return Posterior(s * np.sqrt(np.maximum(1.0 - shrinkage, 0.0)), None, s)
-    M = np.eye(len(s))
+    B = np.zeros((len(s), len(s)))
     for piece in _pieces(derivative, len(s)):
-        M += np.asarray(_products(piece, scale))
+        B += np.asarray(_products(piece, scale))
+    return of_system(B, s)
+
+
+def of_system(B: NDArray[np.float64], s: NDArray[np.float64]) -> Posterior:
+    """Return the posterior from ``B = X'X``, at prior standard deviations ``s``.
+
+    Weights that were removed since have a deviation of zero.
+    """
+    there = s > 0
+    M = np.where(there[:, None] & there, B, 0.0) + np.eye(len(s))
     C = s[:, None] * np.linalg.inv(M) * s
     std = np.sqrt(np.maximum(np.diagonal(C), 0.0))
     return Posterior(std, C if len(s) <= LARGEST_COVARIANCE else None, s)

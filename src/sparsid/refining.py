@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sparsid import members, moves, saliency
 from sparsid.curvature import WHOLE
-from sparsid.curvature.forms import unflatten
+from sparsid.curvature.forms import scales, unflatten
 from sparsid.errors import InputError
 from sparsid.evidence import Problem, State
 from sparsid.history import Progress, Report
@@ -29,9 +29,9 @@ from sparsid.models.feedback import Feedback
 from sparsid.models.narx import Recursion
 from sparsid.models.network import REGRESSORS
 from sparsid.noise import Noise
-from sparsid.objectives import Linearised, ManyRuns, Runs
+from sparsid.objectives import FreeRun, Runs
 from sparsid.outcomes import Outcome
-from sparsid.posterior import LARGEST_COVARIANCE, Posterior, laplace
+from sparsid.posterior import LARGEST_COVARIANCE, Posterior, of_system
 from sparsid.rules import SparseBayes
 from sparsid.settings import Settings
 from sparsid.windows import Windows
@@ -132,7 +132,7 @@ class _Refinement:
         self.began = time.perf_counter()
         self.model = Feedback(found.network, recursion, len(windows.starts))
         _check_size(self.model, windows, settings.memory_limit)
-        self.problem = Problem(ManyRuns(self.model, self.model.past), WHOLE)
+        self.problem = Problem(FreeRun(self.model), WHOLE)
         self.rule = SparseBayes()
         self.costs: list[float] = []
         self.descent: members.Descent
@@ -247,8 +247,7 @@ class _Refinement:
         problem, data = self.problem, self.data
         for _ in range(STEPS):
             self.descent = members.take_step(problem, self.descent, data)
-        self.descent = members.update(problem, self.rule, self.descent, data)
-        self.descent = members.update_noise(problem, self.descent, data, self.ways)
+        self.descent = members.update(problem, self.rule, self.descent, data, self.ways)
 
     def _look_far(self) -> None:
         """Look for the noise in leaps: one part may have vanished, and be missed."""
@@ -330,10 +329,11 @@ class _Refinement:
 
     def _posterior(self) -> Posterior:
         """Return the posterior of weights and start outputs."""
-        J, prior = jax.tree.map(
-            lambda leaf: leaf[0], (self.descent.at.derivative, self.descent.state.prior)
+        B, prior = jax.tree.map(
+            lambda leaf: np.asarray(leaf[0]),
+            (self.descent.at.system, self.descent.state.prior),
         )
-        return laplace(Linearised(jnp.zeros(0), J, jnp.zeros(())), prior)
+        return of_system(B, np.concatenate([np.ravel(s) for s in scales(prior)]))
 
     # -- bookkeeping ---------------------------------------------------------------
 
@@ -424,7 +424,7 @@ def _check_size(model: Feedback, windows: Windows, memory_limit: float) -> None:
     """Refuse what would not fit in memory, before anything is allocated."""
     weights = sum(n * m for n, m in model.network.shapes)
     starts, samples = windows.starts.size, windows.filler.size
-    entries = samples * (weights + model.past) * 2 * (model.past + model.outputs)
+    entries = samples * (weights + model.states) * 2 * (model.states + model.outputs)
     entries += samples * model.outputs * (weights + starts)
     needed = 8.0 * SENSITIVITY_COPIES * entries
     if weights + starts > LARGEST_COVARIANCE or needed > memory_limit:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from sparsid.arrays import Array
 from sparsid.curvature import forms
-from sparsid.curvature.forms import Dense, Derivative, Factorised
+from sparsid.curvature.forms import Derivative, Factorised
 from sparsid.errors import InputError
 from sparsid.models.network import Factors, Network, Params
 from sparsid.priors import Prior, Sums
@@ -135,8 +135,9 @@ class Curvature:
 
     def factorise(self, derivative: Derivative, prior: Prior, full: bool) -> Factorised:
         """Return the system and, if full, log-determinant, cotangent and gamma."""
-        if isinstance(derivative, Dense):
+        if not self.parts:
             return forms.primal_factorise(derivative, prior, full)
+        assert isinstance(derivative, Factors)
         done = [
             _FORMS[form][0](_pick(derivative, part), _of(prior, part), full)
             for part, form in zip(self.parts, self.forms, strict=True)
@@ -153,8 +154,8 @@ class Curvature:
         self, systems: Any, derivative: Any, prior: Prior, g: Params, t: Array
     ) -> Params:
         """Return the whitened step ``d`` with ``(B + t I) d = -g``."""
-        if isinstance(derivative, Dense):
-            return forms.primal_solve(systems, derivative, prior, g, t)
+        if not self.parts:
+            return forms.blockwise_solve(systems, g, t)
         if self.blockwise:
             # Nothing but the systems is left of the rows.
             parts = zip(self.parts, systems, strict=True)

@@ -67,7 +67,7 @@ class Feedback:
         return self.network.widths[-1]
 
     @property
-    def past(self) -> int:
+    def states(self) -> int:
         """Numbers in the window of past outputs."""
         return self.recursion.output_lags * self.outputs
 
@@ -79,8 +79,8 @@ class Feedback:
     @property
     def start_prior(self) -> BlockPrior:
         """The prior of the start outputs, which is not learnt."""
-        rows, columns = jnp.ones(self.windows), jnp.ones(self.past)
-        variances = jnp.full((self.windows, self.past), START_VARIANCE, float)
+        rows, columns = jnp.ones(self.windows), jnp.ones(self.states)
+        variances = jnp.full((self.windows, self.states), START_VARIANCE, float)
         return BlockPrior(rows, columns, variances, "fixed", False)
 
     def start(self, params: Params, record: Array) -> Array:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -34,6 +35,32 @@ def _sigmoid(xp: Any, h: Array) -> Array:
     return made
 
 
+def _softroot(xp: Any, h: Array) -> Array:
+    """Nothing on one side, a square root on the other: (1 + log(1 + exp h))^1/2 - 1."""
+    made: Array = _smooth_softroot(h) if xp is jnp else _plain_softroot(xp, h)
+    return made
+
+
+def _plain_softroot(xp: Any, h: Array) -> Array:
+    made: Array = xp.sqrt(1.0 + xp.logaddexp(h, 0.0)) - 1.0
+    return made
+
+
+def _softroot_slope(xp: Any, h: Array, a: Array) -> Array:
+    made: Array = _sigmoid(xp, h) / (2.0 * (1.0 + a))
+    return made
+
+
+# The derivative by its formula takes a third of the time of differentiated code.
+_smooth_softroot = jax.custom_jvp(partial(_plain_softroot, jnp))
+
+
+@_smooth_softroot.defjvp
+def _(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    a = _smooth_softroot(*primals)
+    return a, _softroot_slope(jnp, *primals, a) * tangents[0]
+
+
 # f(h), and f', f'' as functions of h and a = f(h); xp is the array namespace.
 _Derivative = Callable[[Any, Array, Array], Array]
 _ACTIVATIONS: dict[str, tuple[Callable[[Any, Array], Array], _Derivative, _Derivative]]
@@ -48,10 +75,9 @@ _ACTIVATIONS = {
         lambda xp, h, a: a * (1.0 - a),
         lambda xp, h, a: a * (1.0 - a) * (1.0 - 2.0 * a),
     ),
-    # Nothing on one side, a square root on the other: (1 + log(1 + exp h))^1/2 - 1.
     "softroot": (
-        lambda xp, h: xp.sqrt(1.0 + xp.logaddexp(h, 0.0)) - 1.0,
-        lambda xp, h, a: _sigmoid(xp, h) / (2.0 * (1.0 + a)),
+        _softroot,
+        _softroot_slope,
         lambda xp, h, a: (
             _sigmoid(xp, h)
             * (1.0 - _sigmoid(xp, h) * (1.0 + 0.5 / (1.0 + a) ** 2))
@@ -195,6 +221,10 @@ class Network:
         """Return the activation function of ``h``."""
         return _ACTIVATIONS[self.activation][0](namespace(h), h)
 
+    def slope(self, h: Array, a: Array) -> Array:
+        """Return the derivative of the activation at ``h``, where it is ``a``."""
+        return _ACTIVATIONS[self.activation][1](namespace(h), h, a)
+
     def factors(
         self, params: Params, z: Float[Array, "time regressors"]
     ) -> tuple[Float[Array, "time outputs"], Factors]:
@@ -203,7 +233,7 @@ class Network:
         Back-propagation of every output: ``D_L = I``,
         ``D_l = (D_{l+1} W_{l+1}') o f'(h_l)``.
         """
-        xp, slope = namespace(z), _ACTIVATIONS[self.activation][1]
+        xp = namespace(z)
         inputs, pre, y = self.forward(params, z)
         n_y = self.widths[-1]
         identity = xp.broadcast_to(xp.eye(n_y, dtype=z.dtype), (len(z), n_y, n_y))
@@ -211,7 +241,7 @@ class Network:
         for k in range(self.layers - 1, 0, -1):
             a = inputs[k][:, :-1]
             back = right[0] @ params[k][:-1].T
-            right.insert(0, back * slope(xp, pre[k - 1], a)[:, None, :])
+            right.insert(0, back * self.slope(pre[k - 1], a)[:, None, :])
         if self.linear_path:
             inputs.append(z)
             right.append(identity)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +30,19 @@ STATES, INPUTS, RECORDS = "states", "inputs", "records"
 TYPICAL_LEAK = 0.5
 # Prior variances that are not learnt: of log leaks, and of start states.
 LEAK_VARIANCE, START_VARIANCE = 1.0, 4.0
+
+
+class Steps(NamedTuple):
+    """Derivative of the next state by the state and by all weights.
+
+    By a weight of a layer that is not the last it is ``left[l][i] * right[l][s, j]``;
+    all other weights, row by row, act on the state of their column alone: ``own``.
+    """
+
+    by_state: Float[Array, "*time state state *lanes"]
+    left: tuple[Float[Array, "*time row *lanes"], ...]
+    right: tuple[Float[Array, "*time state column *lanes"], ...]
+    own: Float[Array, "*time row state *lanes"]
 
 
 @dataclass(frozen=True)
@@ -135,14 +149,81 @@ class StateNetwork:
         return params[-1][record]
 
     def advance(self, params: Params, x: Array, u: Array) -> Array:
-        """Return the next state."""
-        drive, coupling, leak = params[-4:-1]
-        z = jnp.concatenate([x, u])
-        push = self.network.apply(params[:-4], z[None])[0] + u @ drive + x @ coupling
-        decay = jnp.exp(-self.rate * TYPICAL_LEAK * jnp.exp(leak[0]))
-        return jnp.clip(decay * x + self.rate * push, *self.bounds)
+        """Return the next state.
+
+        States and inputs may have further axes, for runs side by side; weights then
+        have as many.
+        """
+        return jnp.clip(self._pushed(params, x, u)[-1], *self._limits(x))
 
     def emit(self, params: Params, x: Array, u: Array) -> Array:
         """Return the outputs at a state."""
         del params, u
-        return jnp.clip(x[: self.outputs], np.array(self.floor), np.array(self.ceiling))
+        return self.seen(x[None])[0][0]
+
+    def seen(self, X: Float[Array, "time states *lanes"]) -> tuple[Array, Array]:
+        """Return the outputs along a run, and ones where they follow the states."""
+        y = X[:, : self.outputs]
+        low, high = (limit[: self.outputs] for limit in self._limits(y[0]))
+        return jnp.clip(y, low, high), ((y > low) & (y < high)).astype(y.dtype)
+
+    def derivatives(self, params: Params, x: Array, u: Array) -> Steps:
+        """Return the derivatives of the next state, with axes as in ``advance``.
+
+        Back-propagation through the layers from each state:
+        ``right_l = (right_{l+1} W_{l+1}') o f'(h_l)``.
+        """
+        *layers, _, coupling, leak, _ = params
+        inputs, pre, raw = self._pushed(params, x, u)
+        low, high = self._limits(x)
+        rate = self.rate * ((raw > low) & (raw < high)).astype(x.dtype)
+        rights: list[Array] = []
+        right = rate[:, None] * jnp.swapaxes(layers[-1][:-1], 0, 1)
+        for k in range(len(layers) - 2, -1, -1):
+            right = right * self.network.slope(pre[k], inputs[k + 1])
+            rights.insert(0, right)
+            right = (right[:, None] * layers[k][:-1]).sum(2)
+        speed = self.rate * TYPICAL_LEAK * jnp.exp(leak[0])
+        decay = jnp.exp(-speed) / self.rate
+        itself = np.eye(self.states).reshape(self.states, -1, *[1] * (x.ndim - 1))
+        straight = decay[:, None] * itself + jnp.swapaxes(coupling, 0, 1)
+        signals = jnp.concatenate([_with_one(inputs[-1]), u, x])
+        own = [signals[:, None] * rate, -(speed * decay * rate * x)[None]]
+        return Steps(
+            right[:, : self.states] + rate[:, None] * straight,
+            tuple(_with_one(a) for a in inputs[:-1]),
+            tuple(rights),
+            jnp.concatenate([*own, jnp.zeros_like(own[-1])]),
+        )
+
+    def _pushed(
+        self, params: Params, x: Array, u: Array
+    ) -> tuple[list[Array], list[Array], Array]:
+        """Return inputs and pre-activations of the layers, and where it all leads.
+
+        That is the next state, before it is held where it saturates.
+        """
+        *layers, drive, coupling, leak, _ = params
+        inputs, pre, a = [], [], jnp.concatenate([x, u])
+        for W in layers:
+            inputs.append(a)
+            pre.append(_into(a, W[:-1]) + W[-1])
+            a = self.network.emit(pre[-1])
+        push = pre[-1] + _into(u, drive) + _into(x, coupling)
+        decay = jnp.exp(-self.rate * TYPICAL_LEAK * jnp.exp(leak[0]))
+        return inputs, pre, decay * x + self.rate * push
+
+    def _limits(self, x: Array) -> tuple[Array, Array]:
+        """Return the bounds of the states, to be compared with these."""
+        axes = (-1, *[1] * (x.ndim - 1))
+        low, high = self.bounds
+        return low.reshape(axes), high.reshape(axes)
+
+
+def _into(a: Array, W: Array) -> Array:
+    """Return ``W' a``: so small a product is faster as one fused loop."""
+    return (a[:, None] * W).sum(0)
+
+
+def _with_one(a: Array) -> Array:
+    return jnp.concatenate([a, jnp.ones_like(a[:1])])
