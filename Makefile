@@ -26,6 +26,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/narx_objectives.py tanks --out docs/results/narx_objectives.json
 	$(BIN)/python benchmarks/narx_objectives.py systems --seeds 1 --out docs/results/narx_predictors.json
 	$(BIN)/python benchmarks/free_run.py blocks --out docs/results/free_run_blocks.json
+	$(BIN)/python benchmarks/free_run.py blocks --set '{"prior": "shape"}' --out docs/results/free_run_blocks_shape.json
 	$(BIN)/python benchmarks/free_run.py members --out docs/results/free_run_members.json
 	$(BIN)/python benchmarks/candidates.py --workers 2 --out docs/results/candidates.json
 	$(BIN)/python benchmarks/free_run.py systems --auto --out docs/results/free_run_systems.json

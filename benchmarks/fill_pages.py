@@ -183,13 +183,30 @@ def members(found: dict[str, Any]) -> str:
     return table([*head, "mean [V]", "mean of members [V]"], body)
 
 
+def blocks(found: dict[str, Any]) -> str:
+    """Return errors over held-out blocks and band factors, seed by seed."""
+    rows, body = found["rows"], []
+    for kind in dict.fromkeys((row["blocks"], row["starts"]) for row in rows):
+        own = [row for row in rows if (row["blocks"], row["starts"]) == kind]
+        for key, name in (
+            ("held_out", "error [V]"),
+            ("free_run_factor", "factor"),
+            ("pooled_factor", "factor, allowance pooled"),
+        ):
+            values = [f"{row[key]:.3f}" for row in own]
+            body.append([*map(str, kind), name, *values])
+    seeds = sorted({row["seed"] for row in rows})
+    return table(["blocks", "starts", "", *(f"seed {seed}" for seed in seeds)], body)
+
+
 def candidates(found: dict[str, Any]) -> str:
     """Return errors of structures on held-out blocks and tests, medians over seeds."""
     rows = found["rows"]
     kinds = list(dict.fromkeys((r["states"], r["neurons"], r["prior"]) for r in rows))
 
-    def cell(own: list[dict[str, Any]]) -> str:
-        pair = (median(r[key] for r in own) for key in ("held_out", "test"))
+    def cell(own: list[dict[str, Any]], which: str = "") -> str:
+        keys = (which + "held_out", which + "test")
+        pair = (median(r[key] for r in own) for key in keys)
         return " / ".join(f"{value:.3g}" for value in pair)
 
     body = []
@@ -202,9 +219,10 @@ def candidates(found: dict[str, Any]) -> str:
         seeds = dict.fromkeys(r["seed"] for r in here)
         by_seed = [[r for r in here if r["seed"] == seed] for seed in seeds]
         cells += [cell([chosen(own, pooled) for own in by_seed]) for pooled in (1, 0)]
+        cells.append(cell([own[0] for own in by_seed], "stacked_"))
         body.append([record, *cells])
     names = [f"{n}, {m}" + ", shape" * (p == "shape") for n, m, p in kinds]
-    return table(["", *names, "by 5 % alone", "as chosen"], body)
+    return table(["", *names, "by 5 % alone", "as chosen", "stacked"], body)
 
 
 def draws(found: dict[str, Any]) -> str:
@@ -228,6 +246,8 @@ TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
     "calibration_simulated_narx": {"simulated, NARX": calibration},
     "draws": {"draws": draws},
     "free_run_members": {"members": members},
+    "free_run_blocks": {"blocks": blocks},
+    "free_run_blocks_shape": {"blocks, shape": blocks},
     "candidates": {"candidates": candidates},
     "free_run_systems": {"systems": systems},
     "rivals": {

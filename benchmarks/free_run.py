@@ -9,7 +9,8 @@ The recipe is `sparsid.StateSpace()` with its defaults, or the automatic mode wi
 `--auto`; the test records score finished models only. Variants are compared on
 realisations of the simulated tanks other than those that are scored, as in
 `simulated-tanks --first 100 --seeds 10 --set '{"states": 3}'`. `blocks` compares
-numbers of held-out blocks inside the estimation record of Cascaded Tanks, `members`
+numbers of held-out blocks and of starts for each, inside the estimation record of
+Cascaded Tanks, `members`
 when a member should count as poor. Recorded data are scored by
 `benchmarks/calibration.py`.
 """
@@ -27,7 +28,7 @@ import sparsid
 from sparsid import free_fitting
 from sparsid.baselines import Arx
 from sparsid.calibration import BLOCKS as TRIAL_BLOCKS
-from sparsid.calibration import TRIAL_CYCLES, factors_of
+from sparsid.calibration import TRIAL_CYCLES, band_factor, held_out_bands
 from sparsid.copies import held_out_errors, held_out_fits
 from sparsid.datasets import simulated_tanks, systems
 from sparsid.processes import keep_freed_memory
@@ -36,7 +37,9 @@ from sparsid.stretches import held_out
 
 Row = dict[str, Any]
 # Held-out blocks, and starts of the copy for each.
-BLOCKS = ((4, 3), (8, 2))
+BLOCKS = ((4, 3), (8, 2), (8, 4))
+# Members that a model is left with, about: its bands allow for them.
+MEMBERS_LEFT = 8
 # A member is poor beyond so many times the error of the median or of the best one.
 POOR = (
     ("none", np.inf),
@@ -80,9 +83,12 @@ def held_out_blocks(seeds: range, recipe: Recipe) -> list[Row]:
             fits = held_out_fits(model.get_params(), [record], blocks)
             assert fits is not None
             error = held_out_errors(fits, [record]).rms * float(record.y.std())
-            factors = factors_of(fits, [record], model.start_samples)
+            known = model.start_samples
+            bands = held_out_bands("simulate", fits, [record], known, MEMBERS_LEFT)
+            bands = [block[..., 0] for block in bands]
             row: Row = {"seed": seed, "blocks": blocks, "starts": starts}
-            row |= {"held_out": error, "free_run_factor": factors.free_run[0]}
+            row |= {"held_out": error, "free_run_factor": band_factor(bands)}
+            row["pooled_factor"] = band_factor([np.concatenate(bands, axis=1)])
             rows.append(row)
             print(row, flush=True)
     return rows
@@ -178,7 +184,7 @@ def main() -> None:
     kinds = {
         "simulated-tanks": (simulated, 20),
         "systems": (others, 1),
-        "blocks": (held_out_blocks, 2),
+        "blocks": (held_out_blocks, 5),
         "members": (poor_members, 3),
     }
     parser.add_argument("what", choices=kinds)

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 import sparsid
-from sparsid.calibration import _pooled_factor, calibration, factors_of, recalibrate
+from sparsid.calibration import band_factor, calibration, factors_of, recalibrate
 from sparsid.datasets import simulated_tanks
 from sparsid.errors import InputError
 from sparsid.forecasts import BandFactors, Forecast
@@ -171,8 +171,20 @@ def test_samples_without_a_deviation_do_not_count() -> None:
     error, std, none = rng.normal(size=2000), np.ones(2000), np.zeros(2000)
     std[0] = 0.0
     error[1] = np.nan
-    assert _pooled_factor(error, std, none, none) == pytest.approx(1.0, abs=0.05)
-    assert np.isfinite(_pooled_factor(none, np.ones(2000), std, none))
+    found = band_factor([np.stack([error, std, none, none])])
+    assert found == pytest.approx(1.0, abs=0.05)
+    assert np.isfinite(band_factor([np.stack([none, np.ones(2000), std, none])]))
+    assert band_factor([np.stack([error, std, none, none])[:, :10]]) == 1.0
+
+
+def test_members_far_apart_in_one_block_leave_the_others_alone() -> None:
+    rng = np.random.default_rng(0)
+    ones, none = np.ones(500), np.zeros(500)
+    quiet = [np.stack([rng.normal(size=500), ones, none, none]) for _ in range(9)]
+    apart = np.stack([10.0 * rng.normal(size=500), ones, 90.0 * ones, 10.0 * ones])
+    alone, together = band_factor(quiet), band_factor([*quiet, apart])
+    assert together == pytest.approx(alone, rel=0.1)
+    assert band_factor([np.concatenate([*quiet, apart], axis=1)]) < 0.5 * alone
 
 
 @pytest.fixture(scope="module")

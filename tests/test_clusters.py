@@ -177,7 +177,7 @@ def test_copies_of_several_models_in_groups() -> None:
         phases.add((progress.start, progress.phase))
         return False
 
-    sent, left_out = held_out_fits_apart(candidates, [tank()], 2, crew, told)
+    sent, left_out = held_out_fits_apart(candidates, [tank()], 2, crew, told, members=2)
     assert not left_out
     for name, params in candidates.items():
         here = held_out_fits(params, [tank()], 2)
@@ -193,7 +193,9 @@ def test_copies_of_several_models_in_groups() -> None:
     def stop(progress: Any) -> bool:
         return progress.phase == other
 
-    found, left_out = held_out_fits_apart(candidates, [tank()], 2, crew, stop)
+    found, left_out = held_out_fits_apart(
+        candidates, [tank()], 2, crew, stop, members=2
+    )
     assert not found
     assert set(left_out.values()) == {"there was no time to finish it"}
 

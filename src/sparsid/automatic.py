@@ -193,6 +193,7 @@ class _Search:
             BLOCKS,
             crew,
             self._report(TRIAL_SHARE),
+            members=StateSpace().starts,
         )
         for name, fits in found.items():
             errors = held_out_errors(fits, self.compared)

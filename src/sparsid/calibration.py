@@ -43,8 +43,9 @@ MATCHED_LEVEL = 0.9
 FEWEST_ERRORS = 20
 # With fewer blocks copies lack more of the record, and err more than the model will.
 BLOCKS = 8
-# Starts of a copy of an ensemble, for each block.
-TRIAL_STARTS, TRIAL_CYCLES = 2, 60
+# Starts of a copy of an ensemble, for each block. With two, one of them poor, errors
+# and bands are a matter of luck.
+TRIAL_STARTS, TRIAL_CYCLES = 4, 60
 
 Values = NDArray[np.float64]
 
@@ -228,20 +229,37 @@ def factors_of(
     members
         Of the model, which may have more than its copies.
     """
-    stretches = stretches_of(records)
-    masks = held_out(stretches, len(copies), known)
+    outputs = range(records[0].n_outputs)
 
     def factors(kind: str) -> tuple[float, ...]:
-        found = [
-            _compared(kind, copy, stretch, known, members)[:, mask]
-            for copy, hidden in zip(copies, masks, strict=True)
-            for stretch, mask in zip(stretches, hidden, strict=True)
-            if mask.any()
-        ]
-        by_output = np.concatenate(found, axis=1).transpose(2, 0, 1)
-        return tuple(_pooled_factor(*output) for output in by_output)
+        blocks = held_out_bands(kind, copies, records, known, members)
+        return tuple(band_factor([block[..., k] for block in blocks]) for k in outputs)
 
     return BandFactors(factors("predict"), factors("simulate"))
+
+
+def held_out_bands(
+    kind: str,
+    copies: Sequence[Fitted | Ensemble],
+    records: list[Record],
+    known: int,
+    members: int,
+) -> list[Values]:
+    """Return, block by block, what `_compared` finds where a copy has not learnt."""
+    stretches = stretches_of(records)
+    masks = held_out(stretches, len(copies), known)
+    return [
+        np.concatenate(
+            [
+                _compared(kind, copy, stretch, known, members)[:, mask]
+                for stretch, mask in zip(stretches, hidden, strict=True)
+                if mask.any()
+            ],
+            axis=1,
+        )
+        for copy, hidden in zip(copies, masks, strict=True)
+        if any(mask.any() for mask in hidden)
+    ]
 
 
 def _compared(
@@ -268,21 +286,36 @@ def _compared(
     return np.stack([stretch.y - found.mean, found.std, gain, left])
 
 
-def _pooled_factor(error: Values, std: Values, gain: Values, left: Values) -> float:
-    """Return the factor for an ensemble, from what smaller ones get wrong."""
-    known = np.isfinite(error) & np.isfinite(std) & np.isfinite(gain) & (std > 0.0)
-    if known.sum() < FEWEST_ERRORS:
+def band_factor(blocks: Sequence[Values]) -> float:
+    """Return the factor for an output of an ensemble, from what smaller ones get wrong.
+
+    Parameters
+    ----------
+    blocks
+        Of each block errors, deviations, and what more members change, as rows.
+    """
+    z = np.concatenate([_standard_errors(*block) for block in blocks])
+    if len(z) < FEWEST_ERRORS:
         # Too few to tell, or runs that diverged: the bands stay as they are.
         return 1.0
+    return _factor(z)
+
+
+def _standard_errors(error: Values, std: Values, gain: Values, left: Values) -> Values:
+    """Return errors over deviations as more members would have them in a block.
+
+    Block by block: members that are far apart in one tell nothing about the others.
+    """
+    known = np.isfinite(error) & np.isfinite(std) & np.isfinite(gain) & (std > 0.0)
     error, std, gain, left = error[known], std[known], gain[known], left[known]
-    factor, squares = _factor(error / std), float(np.mean(error**2))
-    if not gain.any() or squares == 0.0:
-        return factor
+    if not gain.any() or not error.any():
+        return np.asarray(error / std)
+    squares = float(np.mean(error**2))
     # What members do not share is there even if these errors happen to be smaller.
     least = min(float(left.mean()), squares)
     smaller = max(squares - float(gain.mean()), least) / squares
     larger = float(np.mean(std**2 + gain) / np.mean(std**2))
-    return factor * float(np.sqrt(smaller / larger))
+    return np.asarray(error / std * np.sqrt(smaller / larger))
 
 
 def _copies(

@@ -52,10 +52,19 @@ def held_out_fits_apart(
     blocks: int,
     crew: Crew,
     report: Report | None = None,
+    *,
+    members: int,
 ) -> tuple[dict[str, list[Ensemble]], dict[str, str]]:
     """Return the same for several models by name, and why others are not among them.
 
-    All at once, in as many groups of copies each as the crew has hands.
+    All at once, in groups of copies.
+
+    Parameters
+    ----------
+    members
+        Of the model that one of them will be: it is fitted in one group for each hand
+        of the crew, and if groups of copies are as large it finds its programs
+        compiled.
     """
     found, left_out = {}, {}
     with jax.enable_x64(True):
@@ -64,8 +73,8 @@ def held_out_fits_apart(
             for name, params in candidates.items()
         ]
         # Workers of a cluster may be on their way.
-        groups = crew.size or blocks
-        ends = run_apart([c.groups(groups) for c in copies], crew, report)
+        size = -(-members // (crew.size or blocks))
+        ends = run_apart([c.groups(-(-c.starts // size)) for c in copies], crew, report)
         for name, c, end in zip(candidates, copies, ends, strict=True):
             if end.failure is not None:
                 left_out[name] = str(end.failure)

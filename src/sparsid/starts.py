@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+from threadpoolctl import threadpool_limits
 
 from sparsid.crews import hire
 from sparsid.history import Progress, Report
@@ -95,7 +96,8 @@ def identify_start(
     def told(progress: Progress) -> bool | None:
         return None if report is None else report(replace(progress, start=start))
 
-    # The switch to 64 bit is per thread.
-    with jax.enable_x64(True):
+    # The switch to 64 bit is per thread. Threads of LAPACK's own would go on spinning
+    # between two calls, on the cores that the products need.
+    with jax.enable_x64(True), threadpool_limits(1, user_api="blas"):
         key = jax.random.fold_in(jax.random.key(seed), start)
         return identify(network, data, settings, key=key, report=told)
