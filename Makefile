@@ -28,6 +28,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/free_run.py blocks --out docs/results/free_run_blocks.json
 	$(BIN)/python benchmarks/free_run.py blocks --set '{"prior": "shape"}' --out docs/results/free_run_blocks_shape.json
 	$(BIN)/python benchmarks/free_run.py members --out docs/results/free_run_members.json
+	$(BIN)/python benchmarks/free_run.py stacking --out docs/results/stacking.json
 	$(BIN)/python benchmarks/candidates.py --workers 2 --out docs/results/candidates.json
 	$(BIN)/python benchmarks/free_run.py systems --auto --out docs/results/free_run_systems.json
 	$(BIN)/python benchmarks/calibration.py tanks --out docs/results/calibration_tanks.json

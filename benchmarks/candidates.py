@@ -6,9 +6,6 @@ Copies of each structure, as the automatic mode makes them, are fitted without o
 eighth of the record each. Their error over these blocks is what the automatic mode
 chooses by; that of their median over the test record is what it should choose by, for
 realisations of simulated systems that are not scored elsewhere (seeds from 100 on).
-
-Stacking is compared, too: instead of one structure, a mean of all with the weights
-that do best over the held-out blocks, none negative.
 """
 
 import argparse
@@ -21,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
 import sparsid
 from sparsid.automatic import NEURONS, STATES, VARIANTS, clearly_best
@@ -30,7 +26,6 @@ from sparsid.copies import Errors, held_out_errors, held_out_fits
 from sparsid.datasets import simulated_tanks, systems
 from sparsid.datasets.benchmark import Benchmark
 from sparsid.processes import ONE_CORE, keep_freed_memory
-from sparsid.stretches import held_out
 
 Row = dict[str, Any]
 # States (of one output), neurons, kind of prior.
@@ -51,7 +46,6 @@ def compare(task: tuple[str, int]) -> list[Row]:
     keep_freed_memory()
     benchmark, truth = _benchmark(name, seed)
     record, test, rows = benchmark.estimation, benchmark.reveal_test(), []
-    through_blocks, through_test = [], []
     for states, neurons, prior in STRUCTURES:
         model = sparsid.StateSpace(
             states,
@@ -69,48 +63,11 @@ def compare(task: tuple[str, int]) -> list[Row]:
         row |= {"squares": errors.squares.tolist(), "counts": errors.counts.tolist()}
         members = [fit.member(k) for fit in fits for k in range(len(fit))]
         runs = [member.simulate(test, samples=0).mean for member in members]
-        through_test.append(np.median(runs, axis=0))
-        row["test"] = _error(through_test[-1], test) / (truth or float(test.y.std()))
-        through_blocks.append(_held_out_run(fits, record))
+        error = float(np.sqrt(np.nanmean((np.median(runs, 0) - test.y) ** 2)))
+        row["test"] = error / (truth or float(test.y.std()))
         rows.append(row)
         print(row, flush=True)
-    weights = stacking_weights(np.array(through_blocks), record.y)
-    stacked = np.tensordot(weights, through_test, axes=1)
-    error = _error(stacked, test) / (truth or float(test.y.std()))
-    held_out = np.tensordot(weights, through_blocks, axes=1)
-    return [
-        row
-        | {
-            "stacking_weights": weights.tolist(),
-            "stacked_held_out": _error(held_out, record) / float(record.y.std()),
-            "stacked_test": error,
-        }
-        for row in rows
-    ]
-
-
-def _error(run: Any, record: sparsid.Record) -> float:
-    return float(np.sqrt(np.nanmean((run - record.y) ** 2)))
-
-
-def _held_out_run(fits: list[Any], record: sparsid.Record) -> Any:
-    """Return the run through each block by the copy that did not see it."""
-    run = np.full_like(record.y, np.nan)
-    known = fits[0].known
-    for fit, (mask,) in zip(fits, held_out([record], len(fits), known), strict=True):
-        run[mask] = fit.simulate(record.u, samples=0).mean[mask]
-    return run
-
-
-def stacking_weights(runs: Any, y: Any) -> Any:
-    """Return weights, none negative and one in all, of the best mean of runs."""
-    there = np.isfinite(runs).all((0, 2))
-    errors = (runs - y)[:, there].reshape(len(runs), -1)
-    # That they sum to one is one more equation, which counts more than all others.
-    heavy = 1e3 * np.sqrt((errors**2).sum())
-    equations = np.vstack([errors.T, np.full(len(runs), heavy)])
-    weights, _ = nnls(equations, np.append(np.zeros(errors.shape[1]), heavy))
-    return weights / weights.sum()
+    return rows
 
 
 def _benchmark(name: str, seed: int) -> tuple[Benchmark, float | None]:

@@ -199,14 +199,26 @@ def blocks(found: dict[str, Any]) -> str:
     return table(["blocks", "starts", "", *(f"seed {seed}" for seed in seeds)], body)
 
 
+def stacking(found: dict[str, Any]) -> str:
+    """Return errors over held-out blocks of structures and of their mean, by seed."""
+    rows = found["rows"]
+    names = list(dict.fromkeys(row["structure"] for row in rows))
+    seeds = sorted({row["seed"] for row in rows})
+    body = []
+    for name in names:
+        errors = [row["held_out"] for row in rows if row["structure"] == name]
+        mean = sum(errors) / len(errors)
+        body.append([name, *(f"{error:.3f}" for error in errors), f"{mean:.3f}"])
+    return table(["", *(f"seed {seed} [V]" for seed in seeds), "mean [V]"], body)
+
+
 def candidates(found: dict[str, Any]) -> str:
     """Return errors of structures on held-out blocks and tests, medians over seeds."""
     rows = found["rows"]
     kinds = list(dict.fromkeys((r["states"], r["neurons"], r["prior"]) for r in rows))
 
-    def cell(own: list[dict[str, Any]], which: str = "") -> str:
-        keys = (which + "held_out", which + "test")
-        pair = (median(r[key] for r in own) for key in keys)
+    def cell(own: list[dict[str, Any]]) -> str:
+        pair = (median(r[key] for r in own) for key in ("held_out", "test"))
         return " / ".join(f"{value:.3g}" for value in pair)
 
     body = []
@@ -219,10 +231,9 @@ def candidates(found: dict[str, Any]) -> str:
         seeds = dict.fromkeys(r["seed"] for r in here)
         by_seed = [[r for r in here if r["seed"] == seed] for seed in seeds]
         cells += [cell([chosen(own, pooled) for own in by_seed]) for pooled in (1, 0)]
-        cells.append(cell([own[0] for own in by_seed], "stacked_"))
         body.append([record, *cells])
     names = [f"{n}, {m}" + ", shape" * (p == "shape") for n, m, p in kinds]
-    return table(["", *names, "by 5 % alone", "as chosen", "stacked"], body)
+    return table(["", *names, "by 5 % alone", "as chosen"], body)
 
 
 def draws(found: dict[str, Any]) -> str:
@@ -248,6 +259,7 @@ TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
     "free_run_members": {"members": members},
     "free_run_blocks": {"blocks": blocks},
     "free_run_blocks_shape": {"blocks, shape": blocks},
+    "stacking": {"stacking": stacking},
     "candidates": {"candidates": candidates},
     "free_run_systems": {"systems": systems},
     "rivals": {

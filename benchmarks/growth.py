@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 import matplotlib as mpl
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import sparsid
 from sparsid.curvature import choose
@@ -190,17 +191,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--point", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path)
+    parser.add_argument(
+        "--only", nargs="+", choices=POINTS, help="these again, the others as in --out"
+    )
     args = parser.parse_args()
+    if args.only and not args.out:
+        parser.error("--only needs --out, with what was measured before")
     if args.point:
         what, count = args.point[0], int(args.point[1])
         keep_freed_memory()
-        with jax.enable_x64(True):
+        # As fits do.
+        with jax.enable_x64(True), threadpool_limits(1, user_api="blas"):
             row = MEASURES[what](count)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         print(json.dumps({"count": count, **row, "peak_gb": peak}))
         return
-    found = {}
-    for what, counts in POINTS.items():
+    found = json.loads(args.out.read_text())["growth"] if args.only else {}
+    for what in args.only or POINTS:
+        counts = POINTS[what]
         points = [measured(what, count) for count in counts]
         slopes = {of: exponent(points, of) for of in ("seconds", "peak_gb")}
         found[what] = {"rows": points, "exponents": slopes}
