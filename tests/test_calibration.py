@@ -164,6 +164,8 @@ def test_errors_of_pairs_tell_the_bands_of_larger_ensembles(
     right = factor(16, 16)
     assert factor(2, 16) == pytest.approx(right, rel=0.1)
     assert factor(2, 2) > 1.1 * right
+    # A model that has lost more members than its copies have errs more than they do.
+    assert factor(16, 2) == pytest.approx(factor(2, 2), rel=0.1)
 
 
 def test_samples_without_a_deviation_do_not_count() -> None:
@@ -175,6 +177,7 @@ def test_samples_without_a_deviation_do_not_count() -> None:
     assert found == pytest.approx(1.0, abs=0.05)
     assert np.isfinite(band_factor([np.stack([none, np.ones(2000), std, none])]))
     assert band_factor([np.stack([error, std, none, none])[:, :10]]) == 1.0
+    assert band_factor([]) == 1.0
 
 
 def test_members_far_apart_in_one_block_leave_the_others_alone() -> None:

@@ -19,9 +19,9 @@ from sparsid.baselines import Arx
 from sparsid.calibration import (
     BLOCKS,
     TRIAL_CYCLES,
-    TRIAL_STARTS,
     factors_of,
     recalibrate,
+    trial_starts,
 )
 from sparsid.copies import Errors, held_out_errors, held_out_fits_apart
 from sparsid.crews import Crew, hire
@@ -186,9 +186,8 @@ class _Search:
                 self.notes.append(f"{name}: not tried, the records are too long")
         if not wanted or self.stopped or self._spent(TRIAL_SHARE):
             return
-        few: dict[str, Any] = {"starts": TRIAL_STARTS, "max_cycles": TRIAL_CYCLES}
         found, left_out = held_out_fits_apart(
-            {name: StateSpace(**s, **few).get_params() for name, s in wanted.items()},
+            {name: self._copies(s) for name, s in wanted.items()},
             self.compared,
             BLOCKS,
             crew,
@@ -200,11 +199,17 @@ class _Search:
             self._add(_Trial(name, wanted[name], errors, fits))
         self.notes += [f"{name}: left out, {why}" for name, why in left_out.items()]
 
+    def _copies(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings of the copies for held-out blocks."""
+        params: dict[str, Any] = StateSpace(**settings).get_params()
+        starts = trial_starts(params, self.compared, BLOCKS)
+        return {**params, "starts": starts, "max_cycles": TRIAL_CYCLES}
+
     def _members(self, settings: dict[str, Any]) -> int:
         """Return how many members a model gets; 0 if it or its trials are too large."""
         model = StateSpace(**settings)
         params = model.get_params()
-        if most_starts(params, self.compared) < BLOCKS * TRIAL_STARTS:
+        if not trial_starts(params, self.compared, BLOCKS):
             return 0
         fewer = round(model.starts * min(1.0, COMPARED_SAMPLES / _samples(self.learnt)))
         wanted = min(model.starts, max(fewer, FEWEST_MEMBERS))
@@ -219,7 +224,8 @@ class _Search:
         model = StateSpace(**best.settings, starts=self._members(best.settings))
         fitted = self._fitted(model, crew)
         if fitted is None:
-            few: dict[str, Any] = {"starts": BLOCKS * TRIAL_STARTS}
+            copies = self._copies(best.settings)
+            few: dict[str, Any] = {"starts": BLOCKS * copies["starts"]}
             model = model.set_params(**few, max_cycles=TRIAL_CYCLES)
             joined = replace(Ensemble.joined(best.fits), outcome=Outcome.STOPPED)
             fitted = described(joined, self.compared)

@@ -34,6 +34,7 @@ from sparsid.frames import as_records
 from sparsid.history import Report
 from sparsid.records import Record
 from sparsid.settings import whole
+from sparsid.state_structure import most_starts
 from sparsid.stretches import held_out, stretches_of
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
@@ -265,12 +266,13 @@ def held_out_bands(
 def _compared(
     kind: str, copy: Fitted | Ensemble, stretch: Record, known: int, members: int
 ) -> Values:
-    """Return errors of a copy and its deviations, and what more members change.
+    """Return errors of a copy and its deviations, and what other members change.
 
     The error of ``m`` members has a part that they share, and one of the variance
     ``apart^2 / m``. By as much the variance between members, which is in their band, is
     too small. So with ``M`` members the square of the error is smaller, and that of the
-    deviation larger, by ``apart^2 (1/m - 1/M)``; ``apart^2 / M`` is left of it.
+    deviation larger, by ``apart^2 (1/m - 1/M)``; ``apart^2 / M`` is left of it. With
+    fewer members it is the other way round.
     """
 
     def run(model: Any, **more: Any) -> Forecast:
@@ -278,7 +280,7 @@ def _compared(
 
     found = run(replace(copy, band_factors=BandFactors.none(stretch.n_outputs)))
     gain = left = np.zeros_like(found.mean)
-    if isinstance(copy, Ensemble) and 1 < len(copy) < members:
+    if isinstance(copy, Ensemble) and min(len(copy), members) > 1:
         centre = {"samples": 0} if kind == "simulate" else {}
         each = [run(copy.member(k), **centre).mean for k in range(len(copy))]
         spread = np.var(each, axis=0, ddof=1)
@@ -292,9 +294,9 @@ def band_factor(blocks: Sequence[Values]) -> float:
     Parameters
     ----------
     blocks
-        Of each block errors, deviations, and what more members change, as rows.
+        Of each block errors, deviations, and what other members change, as rows.
     """
-    z = np.concatenate([_standard_errors(*block) for block in blocks])
+    z = np.concatenate([np.zeros(0), *(_standard_errors(*b) for b in blocks)])
     if len(z) < FEWEST_ERRORS:
         # Too few to tell, or runs that diverged: the bands stay as they are.
         return 1.0
@@ -302,7 +304,7 @@ def band_factor(blocks: Sequence[Values]) -> float:
 
 
 def _standard_errors(error: Values, std: Values, gain: Values, left: Values) -> Values:
-    """Return errors over deviations as more members would have them in a block.
+    """Return errors over deviations as the model would have them in a block.
 
     Block by block: members that are far apart in one tell nothing about the others.
     """
@@ -318,13 +320,18 @@ def _standard_errors(error: Values, std: Values, gain: Values, left: Values) -> 
     return np.asarray(error / std * np.sqrt(smaller / larger))
 
 
+def trial_starts(params: dict[str, Any], records: list[Record], blocks: int) -> int:
+    """Return the starts of a copy: fewer where all copies would not fit in memory."""
+    return min(TRIAL_STARTS, most_starts(params, records) // blocks)
+
+
 def _copies(
     model: Model, records: list[Record], blocks: int, progress: Report | None
 ) -> Sequence[Fitted | Ensemble] | None:
     """Return the model fitted again without each block; None if stopped."""
     if isinstance(model, StateSpace):
         params = model.get_params(deep=False)
-        starts = min(params["starts"], TRIAL_STARTS)
+        starts = min(params["starts"], max(trial_starts(params, records, blocks), 1))
         cycles = min(params["max_cycles"], TRIAL_CYCLES)
         params |= {"starts": starts, "max_cycles": cycles}
         return held_out_fits(params, records, blocks, progress)

@@ -137,10 +137,10 @@ class FreeRun:
 
     def _with_all_starts(self, J: Array) -> Array:
         """Return the derivative with columns for the start states of other records."""
-        runs, size = J.shape[1], self.model.states
+        runs, weights = J.shape[1], J.shape[-1] - self.model.states
         if runs == 1:
             return J
-        by_weights, by_start = J[..., :-size], J[..., -size:]
+        by_weights, by_start = J[..., :weights], J[..., weights:]
         own = by_start[..., None, :] * jnp.eye(runs)[:, None, None, :, None]
         return jnp.concatenate([by_weights, own.reshape(*J.shape[:-1], -1)], axis=-1)
 

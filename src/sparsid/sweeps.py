@@ -175,7 +175,9 @@ def _from_lanes(by_weights: Params, through: list[Array], records: int) -> Param
     *parts, start = jnp.split(own, rows, axis=0)
 
     def by_member(lanes: Array) -> Array:
-        apart = lanes.reshape(*lanes.shape[:-1], -1, records)
+        # Without inputs there are blocks of no rows: their sizes have to be told.
+        members = lanes.shape[-1] // records
+        apart = lanes.reshape(*lanes.shape[:-1], members, records)
         return jnp.moveaxis(apart, (-2, -1), (0, 1))
 
     return (

@@ -162,7 +162,10 @@ class StateNetwork:
         return self.seen(x[None])[0][0]
 
     def seen(self, X: Float[Array, "time states *lanes"]) -> tuple[Array, Array]:
-        """Return the outputs along a run, and ones where they follow the states."""
+        """Return the outputs along a run, and ones where they follow the states.
+
+        At the very value where an output saturates it does not.
+        """
         y = X[:, : self.outputs]
         low, high = (limit[: self.outputs] for limit in self._limits(y[0]))
         return jnp.clip(y, low, high), ((y > low) & (y < high)).astype(y.dtype)
@@ -183,12 +186,11 @@ class StateNetwork:
             right = right * self.network.slope(pre[k], inputs[k + 1])
             rights.insert(0, right)
             right = (right[:, None] * layers[k][:-1]).sum(2)
-        speed = self.rate * TYPICAL_LEAK * jnp.exp(leak[0])
-        decay = jnp.exp(-speed) / self.rate
+        speed, decay = self._decay(leak)
         itself = np.eye(self.states).reshape(self.states, -1, *[1] * (x.ndim - 1))
-        straight = decay[:, None] * itself + jnp.swapaxes(coupling, 0, 1)
+        straight = decay[:, None] / self.rate * itself + jnp.swapaxes(coupling, 0, 1)
         signals = jnp.concatenate([_with_one(inputs[-1]), u, x])
-        own = [signals[:, None] * rate, -(speed * decay * rate * x)[None]]
+        own = [signals[:, None] * rate, -(speed * decay / self.rate * rate * x)[None]]
         return Steps(
             right[:, : self.states] + rate[:, None] * straight,
             tuple(_with_one(a) for a in inputs[:-1]),
@@ -204,14 +206,19 @@ class StateNetwork:
         That is the next state, before it is held where it saturates.
         """
         *layers, drive, coupling, leak, _ = params
-        inputs, pre, a = [], [], jnp.concatenate([x, u])
+        inputs: list[Array] = [jnp.concatenate([x, u])]
+        pre: list[Array] = []
         for W in layers:
-            inputs.append(a)
-            pre.append(_into(a, W[:-1]) + W[-1])
-            a = self.network.emit(pre[-1])
+            if pre:
+                inputs.append(self.network.emit(pre[-1]))
+            pre.append(_into(inputs[-1], W[:-1]) + W[-1])
         push = pre[-1] + _into(u, drive) + _into(x, coupling)
-        decay = jnp.exp(-self.rate * TYPICAL_LEAK * jnp.exp(leak[0]))
-        return inputs, pre, decay * x + self.rate * push
+        return inputs, pre, self._decay(leak)[1] * x + self.rate * push
+
+    def _decay(self, leak: Array) -> tuple[Array, Array]:
+        """Return how fast states leak, and what is left of them after a step."""
+        speed = self.rate * TYPICAL_LEAK * jnp.exp(leak[0])
+        return speed, jnp.exp(-speed)
 
     def _limits(self, x: Array) -> tuple[Array, Array]:
         """Return the bounds of the states, to be compared with these."""
