@@ -191,10 +191,11 @@ def blocks(found: dict[str, Any]) -> str:
         for key, name in (
             ("held_out", "error [V]"),
             ("free_run_factor", "factor"),
-            ("pooled_factor", "factor, allowance pooled"),
+            ("pooled_factor", "factor, pooled"),
         ):
-            values = [f"{row[key]:.3f}" for row in own]
-            body.append([*map(str, kind), name, *values])
+            if key in own[0]:
+                values = [f"{row[key]:.3f}" for row in own]
+                body.append([*map(str, kind), name, *values])
     seeds = sorted({row["seed"] for row in rows})
     return table(["blocks", "starts", "", *(f"seed {seed}" for seed in seeds)], body)
 
