@@ -30,6 +30,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/free_run.py members --out docs/results/free_run_members.json
 	$(BIN)/python benchmarks/free_run.py stacking --out docs/results/stacking.json
 	$(BIN)/python benchmarks/candidates.py --workers 2 --out docs/results/candidates.json
+	$(BIN)/python benchmarks/free_run.py simulated-tanks --set '{"starts": 8}' --out docs/results/free_run_simulated.json
 	$(BIN)/python benchmarks/free_run.py systems --auto --out docs/results/free_run_systems.json
 	$(BIN)/python benchmarks/calibration.py tanks --out docs/results/calibration_tanks.json
 	$(BIN)/python benchmarks/calibration.py simulated-tanks --models state-space --set '{"starts": 8}' --workers 2 --out docs/results/calibration_simulated_states.json
