@@ -1,7 +1,9 @@
-"""Gram form against the dense Jacobian: same cost and step, ratio of times.
+"""Gram form against the dense Jacobian, and approximations against both.
 
 One evaluation of the full cost (gradient of the evidence included) and one damped step
-of 11-100-100-1 at 1019 rows of the simulated tanks, lag 5.
+of 11-100-100-1 at 1019 rows of the simulated tanks, lag 5. The exact forms have the
+same cost and step; of the approximations the log-determinant and the direction of the
+step are compared.
 
     python benchmarks/curvature.py --out curvature.json
 """
@@ -20,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sparsid import datasets
-from sparsid.curvature import choose
+from sparsid.curvature import APPROXIMATE, choose
 from sparsid.evidence import Problem, State, Weights, evaluate, step
 from sparsid.fitting import regression
 from sparsid.models.narx import Lags
@@ -44,13 +46,13 @@ def problem_data(lag: int, hidden: tuple[int, ...]) -> tuple[Network, Regression
 
 
 def measure(
-    form: str, network: Network, data: Regression, repetitions: int
+    name: str, form: str, network: Network, data: Regression, repetitions: int
 ) -> dict[str, Any]:
     """Return median seconds of one evaluation and step, and their results."""
     kinds = (KIND,) * len(network.blocks)
     problem = Problem(
         OneStep(network),
-        choose("gauss-newton", form, network, kinds, data.y.size, 1e11),
+        choose(name, form, network, kinds, data.y.size, 1e11),
     )
     state = State(
         network.init(key=jax.random.key(0)),
@@ -58,16 +60,16 @@ def measure(
         jnp.full(1, START_NOISE),
     )
 
-    def once() -> tuple[Any, Any]:
+    def once() -> tuple[Any, Any, Any]:
         at = evaluate(
             problem, state, state.prior, data, Weights(1.0, 1.0), 0.0, full=True
         )
         params, _ = step(problem, state.params, state.prior, at, 1.0, DAMPING)
         params[0].block_until_ready()
-        return at.cost, params
+        return at.cost, at.log_det, params
 
     began = time.perf_counter()
-    cost, params = once()
+    cost, log_det, params = once()
     first = time.perf_counter() - began
     times = []
     for _ in range(repetitions):
@@ -79,10 +81,16 @@ def measure(
     ]
     return {
         "cost": float(cost),
+        "log_det": float(log_det),
         "step": np.concatenate(moved),
         "seconds": statistics.median(times),
         "first_seconds": first,
     }
+
+
+def cosine(a: Any, b: Any) -> float:
+    """Return the cosine of the angle between two steps."""
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
 
 
 def main() -> None:
@@ -96,8 +104,12 @@ def main() -> None:
         network, data = problem_data(5, (options.width, options.width))
         # The dense Jacobian dual is the cheaper of the two dense forms here.
         found = {
-            form: measure(form, network, data, options.repetitions)
+            form: measure("gauss-newton", form, network, data, options.repetitions)
             for form in ("dual", "gram")
+        }
+        approximate = {
+            name: measure(name, "auto", network, data, options.repetitions)
+            for name in APPROXIMATE
         }
     dual, gram = found["dual"], found["gram"]
     result = {
@@ -111,6 +123,15 @@ def main() -> None:
         "step_difference": float(
             np.abs(gram["step"] - dual["step"]).max() / np.abs(dual["step"]).max()
         ),
+        "log_det": gram["log_det"],
+        "approximate": {
+            name: {
+                "seconds": row["seconds"],
+                "log_det": row["log_det"],
+                "cosine_of_step": cosine(row["step"], gram["step"]),
+            }
+            for name, row in approximate.items()
+        },
     }
     print(
         f"{result['network']}, {result['rows']} rows, median of {options.repetitions}"
@@ -118,14 +139,21 @@ def main() -> None:
     print()
     print("| form | evaluation and step (ms) | with compilation (s) |")
     print("|---|---|---|")
-    for form, name in (("dual", "dense Jacobian"), ("gram", "Gram")):
-        row = found[form]
+    names = {"dual": "dense Jacobian", "gram": "Gram"}
+    for form, row in {**found, **approximate}.items():
+        name = names.get(form, f"{form}, approximate")
         print(f"| {name} | {1e3 * row['seconds']:.0f} | {row['first_seconds']:.1f} |")
     print()
     print(
         f"ratio {result['ratio']:.1f}, relative difference of cost "
         f"{result['cost_difference']:.1e}, of step {result['step_difference']:.1e}"
     )
+    print(f"log-determinant {result['log_det']:.1f}; approximations of it:")
+    for name, row in result["approximate"].items():
+        print(
+            f"{name} {row['log_det']:.1f}, cosine between its step and the exact one "
+            f"{row['cosine_of_step']:.2f}"
+        )
     if options.out:
         options.out.write_text(json.dumps(result, indent=2) + "\n")
 

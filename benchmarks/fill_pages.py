@@ -16,6 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent / "rivals"))
 
 from candidates import chosen
+from speed import markdown as speed_table
 from tables import (
     evidence_table,
     free_run_table,
@@ -270,6 +271,7 @@ TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
         "evidence": lambda found: evidence_table(found["summary"]["evidence"]),
         "not run": lambda found: missing(found["summary"]),
     },
+    "speed": {"speed": lambda found: speed_table(found["rows"])},
     "limit": {"limit": limit, "pieces": pieces},
     "growth": {"growth": growth},
     "start_up": {"start-up": start_up, "compilations": compilations},

@@ -4,10 +4,10 @@
 
 Every point is a process of its own, so that its peak memory is its own. `samples` is
 a whole identification of a small network with everything, compilation included;
-`rows` (the samples of a small network), `weights`, `channels` and `lags` are one
-evaluation of the evidence with its gradient and one step, in the form that is chosen by
-itself; `starts` is one cycle of the members
-of a state-space model. The exponent is that of the last two points. The figure goes
+`rows` (the samples of a small network), `weights` (of 1000 rows, and of 20 000),
+`channels` and `lags` are one evaluation of the evidence with its gradient and one step,
+in the form that is chosen by itself; `starts` is one cycle of the members of a
+state-space model. The exponent is that of the last two points. The figure goes
 to `docs/pictures/growth.png`.
 """
 
@@ -48,11 +48,12 @@ POINTS: dict[str, tuple[int, ...]] = {
     "samples": (1_000, 10_000, 100_000, 1_000_000),
     "rows": (1_000, 10_000, 100_000, 1_000_000),
     "weights": (100, 1_000, 10_000, 100_000),
+    "weights, many rows": (100, 1_000, 30_000, 100_000),
     "channels": (1, 2, 4, 8),
     "lags": (4, 16, 64, 256),
     "starts": (1, 4, 16, 64),
 }
-ROWS, REPEATS = 1_000, 3
+ROWS, MANY_ROWS, REPEATS = 1_000, 20_000, 3
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "growth.png"
 
 
@@ -77,10 +78,15 @@ def rows(count: int) -> Row:
     return _evaluated(Network((9, 10, 1)), count)
 
 
-def weights(count: int) -> Row:
+def weights(count: int, rows: int = ROWS) -> Row:
     """Evaluate a network with two hidden layers of so many weights."""
     width = round((-12 + (12**2 + 4 * count) ** 0.5) / 2)
-    return _evaluated(Network((11, width, width, 1)))
+    return _evaluated(Network((11, width, width, 1)), rows)
+
+
+def weights_many_rows(count: int) -> Row:
+    """Evaluate it where neither weights nor rows are few."""
+    return weights(count, MANY_ROWS)
 
 
 def channels(count: int) -> Row:
@@ -107,9 +113,7 @@ def starts(count: int) -> Row:
 def _evaluated(network: Network, rows: int = ROWS) -> Row:
     rng = np.random.default_rng(0)
     kinds = ("row+column",) * len(network.blocks)
-    curvature = choose(
-        "gauss-newton", "auto", network, kinds, rows * network.widths[-1]
-    )
+    curvature = choose("auto", "auto", network, kinds, rows * network.widths[-1])
     problem, prior = Problem(OneStep(network), curvature), start_prior(network, kinds)
     state = State(
         network.init(key=jax.random.key(0)), prior, jnp.ones(network.widths[-1])
@@ -140,6 +144,7 @@ MEASURES: dict[str, Callable[[int], Row]] = {
     "samples": samples,
     "rows": rows,
     "weights": weights,
+    "weights, many rows": weights_many_rows,
     "channels": channels,
     "lags": lags,
     "starts": starts,

@@ -202,10 +202,13 @@ def test_products_of_two_outputs_and_a_block_without_weights() -> None:
         tuple(rng.normal(size=(6, n)) for n, _ in sizes),
         tuple(rng.normal(size=(6, 2, m)) for _, m in sizes),
     )
-    scale = tuple(rng.uniform(1.0, 2.0, size=size) for size in sizes)
-    X = forms.dense(derivative, scale)
+    prior = tuple(
+        BlockPrior(np.ones(n), np.ones(m), rng.uniform(1.0, 4.0, (n, m)), "shape", True)
+        for n, m in sizes
+    )
+    X = forms.dense(derivative, forms.scales(prior))
     assert X.shape == (12, 10)
-    found = forms.products(derivative, scale)
+    found = forms.products(derivative, prior)
     np.testing.assert_allclose(found, X.T @ X, rtol=1e-12)
 
 
@@ -309,14 +312,32 @@ def test_too_large_for_memory_is_refused_before_anything_is_allocated() -> None:
         choose("gauss-newton", "gram", network, ("row",) * 3, 1000, memory_limit=1e6)
 
 
-def test_each_weight_on_its_own_if_asked_for() -> None:
+def test_what_does_not_fit_is_approximated_unless_the_exact_is_asked_for() -> None:
     network = Network((50, 5000, 5000, 1))
-    with pytest.raises(InputError, match="curvature='diagonal'"):
+    with pytest.raises(InputError, match="curvature='auto'"):
         choose("gauss-newton", "auto", network, ("shape",) * 3, 10**6)
-    chosen = choose("diagonal", "auto", network, ("shape",) * 3, 10**6)
-    assert chosen.forms == ("diagonal",) * 3
-    with pytest.raises(InputError, match="one form"):
-        choose("diagonal", "gram", network, ("row",) * 3, 10)
+    with pytest.raises(InputError, match=r"primal .*GB"):
+        choose("auto", "primal", network, ("row",) * 3, 10**6)
+
+    def chosen(kind, samples, limit=4e9):
+        return choose("auto", "auto", network, (kind,) * 3, samples, limit)
+
+    assert chosen("row", 1000).name == "gauss-newton"
+    assert chosen("row", 10**6).forms == ("kronecker",) * 3
+    # One factor has 5001 rows and columns.
+    assert chosen("row", 10**6, 1e9).forms == ("diagonal",) * 3
+    assert chosen("shape", 10**6).forms == ("diagonal",) * 3
+
+
+def test_approximations_are_refused_where_they_do_not_apply() -> None:
+    network = Network((50, 5000, 5000, 1))
+    for name in ("kronecker", "diagonal"):
+        with pytest.raises(InputError, match="one form"):
+            choose(name, "gram", network, ("row",) * 3, 10)
+    with pytest.raises(InputError, match=r"not shape, row, row: use .*diagonal"):
+        choose("kronecker", "auto", network, ("shape", "row", "row"), 10)
+    with pytest.raises(InputError, match=r"'kronecker' needs 3\.2 GB, .* of 1\.0 GB"):
+        choose("kronecker", "auto", network, ("row",) * 3, 10, memory_limit=1e9)
 
 
 def test_very_many_rows_go_through_some_at_a_time() -> None:

@@ -123,9 +123,20 @@ def test_the_forms_walk_the_same_path() -> None:
         np.testing.assert_allclose(other, costs[0], rtol=1e-6)
 
 
-def test_each_weight_on_its_own_learns_more_weights_than_samples() -> None:
+def test_what_does_not_fit_in_memory_is_approximated_and_said(caplog) -> None:
+    model = NARX(lags=2, hidden=(60,), prune=False, memory_limit=1e-3, max_cycles=60)
+    model.fit(sparse_system(0))
+    (note,) = model.fitted_.details["notes"]
+    assert "did not fit in 0.001 GB (memory_limit): 'kronecker'" in note
+    assert note in caplog.text
+    assert 0.02 < model.noise_std_[0] < 0.1
+    assert model.score(sparse_system(1)) > 0.7
+
+
+@pytest.mark.parametrize("curvature", ["kronecker", "diagonal"])
+def test_approximations_learn_more_weights_than_samples(curvature) -> None:
     record = sparse_system(0)
-    wide = NARX(lags=2, hidden=(60,), curvature="diagonal", prune=False, max_cycles=60)
+    wide = NARX(lags=2, hidden=(60,), curvature=curvature, prune=False, max_cycles=60)
     model = wide.fit(record)
     assert model.fitted_.weights_total > SAMPLES
     assert 0.02 < model.noise_std_[0] < 0.1

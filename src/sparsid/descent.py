@@ -104,7 +104,8 @@ class Descent:
 
     def metric(self, prior: Prior) -> Prior:
         """Return the prior that whitens: its product bound if the form needs one."""
-        return product_bound(prior) if "gram" in self.problem.curvature.forms else prior
+        factored = {"gram", "kronecker"} & set(self.problem.curvature.forms)
+        return product_bound(prior) if factored else prior
 
     def evaluate(self, state: State) -> Evaluation:
         """Return the evaluation at a state."""

@@ -208,8 +208,9 @@ class NARX(Estimator[Fitted]):
         ``"guarded"``: steps that lower the full evidence cost, folding, checked
         removals. ``"paper"``: the plain Algorithm 1 with its two thresholds.
     curvature
-        ``"gauss-newton"``, ``"layer-gauss-newton"``, ``"layer-hessian"`` (exact) or
-        ``"diagonal"``, an approximation for what does not fit in memory otherwise.
+        ``"gauss-newton"``, ``"layer-gauss-newton"``, ``"layer-hessian"`` (exact), or
+        approximations that need little memory: ``"kronecker"``, ``"diagonal"``.
+        ``"auto"`` is Gauss-Newton, or where that does not fit in memory one of these.
     form
         ``"auto"``, ``"primal"``, ``"blockwise"`` (primal, some rows at a time),
         ``"dual"`` or ``"gram"``.
@@ -256,7 +257,7 @@ class NARX(Estimator[Fitted]):
         method: str = "sparse-bayes",
         strength: float | None = None,
         algorithm: str = "guarded",
-        curvature: str = "gauss-newton",
+        curvature: str = "auto",
         form: str = "auto",
         noise_std: float | Sequence[float] | None = None,
         prune: bool = True,

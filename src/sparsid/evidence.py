@@ -219,20 +219,22 @@ def _blockwise(
     First their products are summed up; then, with the inverse known, their gradients.
     """
     curvature, params = problem.curvature, state.params
-    shapes = [w.shape for w in params]
-    rows = max(1, block_rows(shapes) // data.y.shape[1])
+    rows = max(1, block_rows([w.shape for w in params]) // data.y.shape[1])
 
     def linearise(params: Params, block: tuple[Regression, Array]) -> Any:
         part, here = block
         found = problem.objective.linearise(params, state.noise, part, False)
         derivative = found.derivative
         assert isinstance(derivative, Factors)
+        left = tuple(a * here[:, None] for a in derivative.left)
         right = tuple(d * here[:, None, None] for d in derivative.right)
-        return found.residual * here[:, None], Factors(derivative.left, right)
+        return found.residual * here[:, None], Factors(left, right)
 
-    def products(systems: tuple[Array, ...], block: Any) -> Any:
-        _, derivative = linearise(params, block)
-        return curvature.accumulate(systems, derivative, metric), None
+    def products(block: Any) -> Any:
+        return curvature.products(linearise(params, block)[1], metric)
+
+    def add_products(sums: Any, block: Any) -> Any:
+        return jax.tree.map(jnp.add, sums, products(block)), None
 
     def gradients(sums: Any, block: Any) -> Any:
         (residual, derivative), pullback = jax.vjp(
@@ -249,7 +251,11 @@ def _blockwise(
         return jax.tree.map(jnp.add, sums, found), None
 
     blocks = _cut(data, rows)
-    systems, _ = jax.lax.scan(products, curvature.empty_systems(shapes), blocks)
+    first = jax.tree.map(lambda rows: rows[0], blocks)
+    shapes = jax.eval_shape(products, first)
+    nothing = jax.tree.map(lambda like: jnp.zeros(like.shape, like.dtype), shapes)
+    sums, _ = jax.lax.scan(add_products, nothing, blocks)
+    systems = curvature.finish(sums, len(data.y))
     log_det, inverses, gamma = curvature.evidence_of(systems, metric)
     outputs = jnp.zeros(data.y.shape[1])
     start = (outputs, jax.tree.map(jnp.zeros_like, params), outputs)

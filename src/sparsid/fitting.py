@@ -142,6 +142,7 @@ def fit_records(
                 window=window,
                 free_run_rmse=_error(segments, partial(fitted.simulate, samples=0)),
             )
+    notes += _approximations(found[best], settings)
     fitted.details.update(
         one_step_rmse=one_step,
         samples=sum(len(r) for r in records),
@@ -303,6 +304,19 @@ def _finish_run(refined: Refined, window: int | None, common: _Common) -> RunFit
         starts=refined.starts,
         start_std=refined.start_std,
     )
+
+
+def _approximations(found: Found, settings: Settings) -> list[str]:
+    """Return what to say about curvatures that were approximate for want of memory."""
+    notes = [
+        f"Gauss-Newton curvature did not fit in {settings.memory_limit / 1e9:g} GB "
+        f"(memory_limit): '{name}' was taken in its place, evidence and bands are "
+        "approximate"
+        for name in found.approximated
+    ]
+    for note in notes:
+        log.warning(note)
+    return notes
 
 
 def _start_facts(found: Found) -> dict[str, Any]:

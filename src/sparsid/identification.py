@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from sparsid import moves
 from sparsid.arrays import PLAINLY, Array
-from sparsid.curvature import Curvature, choose
+from sparsid.curvature import APPROXIMATE, Curvature, choose
 from sparsid.descent import Descent
 from sparsid.evidence import State, log_evidence
 from sparsid.history import History, Progress, Report
@@ -56,7 +56,10 @@ MANY_SAMPLES = 10_000
 
 
 class Found(NamedTuple):
-    """The result of one start, in scaled units."""
+    """The result of one start, in scaled units.
+
+    ``approximated`` are the curvatures that had to do for want of memory.
+    """
 
     network: Network
     state: State
@@ -67,6 +70,7 @@ class Found(NamedTuple):
     history: dict[str, NDArray[np.float64]]
     weights_kept: int
     seconds: float
+    approximated: tuple[str, ...]
 
 
 class _Stop(Exception):  # noqa: N818
@@ -110,6 +114,7 @@ class Identification:
         self.began = time.perf_counter()
         self.structures = 0
         self.folded = False
+        self.approximated: list[str] = []
         self.history = History()
         params = _random_weights(network, key)
         prior = start_prior(network, settings.kinds)
@@ -358,7 +363,11 @@ class Identification:
             product = "row+column" if s.rule.volume == 0.0 else "added"
             kinds = tuple(product if p.kind == "added" else p.kind for p in state.prior)
             rows = data.y.size
-            return choose(s.curvature, s.form, network, kinds, rows, s.memory_limit)
+            chosen = choose(s.curvature, s.form, network, kinds, rows, s.memory_limit)
+            approximate = chosen.name in APPROXIMATE and s.curvature == "auto"
+            if approximate and chosen.name not in self.approximated:
+                self.approximated.append(chosen.name)
+            return chosen
 
         return Descent(
             network,
@@ -440,6 +449,7 @@ class Identification:
             self.history.arrays(),
             kept,
             time.perf_counter() - self.began,
+            tuple(self.approximated),
         )
 
 

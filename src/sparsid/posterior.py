@@ -150,14 +150,14 @@ def laplace(linearised: Linearised, prior: Prior) -> Posterior:
     samples, outputs = _size(derivative)
     if len(s) * min(len(s), samples * outputs) > LARGEST_SYSTEM:
         pieces = _pieces(derivative, int(np.sqrt(len(s))))
-        d = sum(np.asarray(_squares(piece, scale)) for piece in pieces)
+        d = sum(np.asarray(_squares(piece, prior)) for piece in pieces)
         return Posterior(s / np.sqrt(1.0 + d), None, s)
     if len(s) > max(LARGEST_COVARIANCE, samples * outputs):
         shrinkage = np.asarray(_shrinkage(derivative, scale))
         return Posterior(s * np.sqrt(np.maximum(1.0 - shrinkage, 0.0)), None, s)
     B = np.zeros((len(s), len(s)))
     for piece in _pieces(derivative, len(s)):
-        B += np.asarray(_products(piece, scale))
+        B += np.asarray(_products(piece, prior))
     return of_system(B, s)
 
 

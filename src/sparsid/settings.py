@@ -63,7 +63,7 @@ class Settings:
     rule: Rule
     kinds: tuple[str, ...]
     algorithm: str = "guarded"
-    curvature: str = "gauss-newton"
+    curvature: str = "auto"
     form: str = "auto"
     memory_limit: float = DEFAULT_MEMORY_LIMIT
     noise: NDArray[np.float64] | None = None
@@ -193,15 +193,15 @@ def make_window(params: dict[str, Any], lags: Lags) -> tuple[str, int | None]:
         )
     if objective == "one-step":
         return objective, None
-    needed = {
-        "method": "sparse-bayes",
-        "algorithm": "guarded",
-        "curvature": "gauss-newton",
-        "strength": None,
-        "noise_std": None,
+    needed: dict[str, tuple[str | None, ...]] = {
+        "method": ("sparse-bayes",),
+        "algorithm": ("guarded",),
+        "curvature": ("gauss-newton", "auto"),
+        "strength": (None,),
+        "noise_std": (None,),
     }
-    for name, value in needed.items():
-        if params[name] != value:
+    for name, (value, *others) in needed.items():
+        if params[name] not in (value, *others):
             what = f"needs {name}={value!r}" if value else "learns it from the records"
             raise InputError(
                 f"{name}={params[name]!r} is for objective='one-step': "

@@ -113,7 +113,7 @@ def identify(
     method: o.Method = "sparse-bayes",
     strength: o.Strength = None,
     algorithm: o.Algorithm = "guarded",
-    curvature: o.Curvature = "gauss-newton",
+    curvature: o.Curvature = "auto",
     form: o.Form = "auto",
     noise_std: o.NoiseStd = None,
     prune: o.Prune = True,

@@ -132,7 +132,12 @@ Strength = Annotated[
 ]
 Algorithm = Annotated[str, _option(FIT, "guarded or paper.")]
 Curvature = Annotated[
-    str, _option(FIT, "gauss-newton, layer-gauss-newton, layer-hessian or diagonal.")
+    str,
+    _option(
+        FIT,
+        "auto, gauss-newton, layer-gauss-newton, layer-hessian, kronecker or diagonal; "
+        "auto approximates where gauss-newton does not fit in memory.",
+    ),
 ]
 Form = Annotated[
     str, _option(FIT, "Form of the curvature: auto, primal, blockwise, dual or gram.")

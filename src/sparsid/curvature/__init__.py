@@ -12,17 +12,19 @@ The cotangent gives all the rest: summed against ``X`` it is ``gamma = upsilon a
 per weight, row, column or output, and pulled back through the model it is the gradient
 of the evidence.
 
-=========== =============================== ======================================
+=========== =============================== =========================================
 form        system                          when
-=========== =============================== ======================================
+=========== =============================== =========================================
 primal      ``I + X'X`` (P x P)             few weights
 blockwise   the same, summed over rows      few weights, very many samples
+kronecker   two averages for each layer     nothing else fits; approximate, separable
 diagonal    the diagonal of it, summed      nothing else fits; approximate
 dual        ``I + X X'`` (N x N), X dense   few samples, any prior
 gram        ``I + X X'`` without X          few samples, wide layers, separable
-=========== =============================== ======================================
+=========== =============================== =========================================
 """
 
+from sparsid.curvature.choice import APPROXIMATE as APPROXIMATE
 from sparsid.curvature.choice import CURVATURES as CURVATURES
 from sparsid.curvature.choice import FORMS as FORMS
 from sparsid.curvature.choice import WHOLE as WHOLE

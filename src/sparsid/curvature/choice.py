@@ -29,12 +29,16 @@ _FORMS: dict[str, tuple[Callable[..., Factorised], Callable[..., Params]]] = {
 
 
 class _Accumulated(NamedTuple):
-    """A form of rows that come some at a time, in four steps."""
+    """A form of rows that come some at a time, in four steps.
 
-    products: Callable[..., Array]
-    evidence: Callable[..., tuple[Array, Array, tuple[Sums, ...]]]
+    ``finish`` makes what the steps work with from the products of all rows.
+    """
+
+    products: Callable[..., Any]
+    evidence: Callable[..., tuple[Array, Any, tuple[Sums, ...]]]
     cotangent: Callable[..., Derivative]
     solve: Callable[..., Params]
+    finish: Callable[[Any, int], Any] = lambda products, _: products
 
 
 _ACCUMULATED = {
@@ -43,6 +47,13 @@ _ACCUMULATED = {
         forms.primal_evidence,
         forms.primal_cotangent,
         forms.blockwise_solve,
+    ),
+    "kronecker": _Accumulated(
+        forms.kronecker_products,
+        forms.kronecker_evidence,
+        forms.kronecker_cotangent,
+        forms.kronecker_solve,
+        forms.Spectrum.of,
     ),
     "diagonal": _Accumulated(
         forms.diagonal_products,
@@ -53,11 +64,15 @@ _ACCUMULATED = {
 }
 FORMS = ("auto", "primal", "blockwise", "dual", "gram")
 CURVATURES = {
+    "auto": "Gauss-Newton; where that does not fit in memory, an approximation",
     "gauss-newton": "Gauss-Newton, joint over all layers",
     "layer-gauss-newton": "Gauss-Newton, each layer on its own",
     "layer-hessian": "the paper's exact layer Hessian, made positive",
+    "kronecker": "Gauss-Newton, each layer a product of two averages; approximate",
     "diagonal": "Gauss-Newton, each weight on its own; approximate",
 }
+# What takes no memory to speak of, best first.
+APPROXIMATE = ("kronecker", "diagonal")
 SEPARABLE = ("row", "column", "row+column")
 DEFAULT_MEMORY_LIMIT = 4e9
 # Entries of the dense derivative that the blockwise form holds at once, 1.6 MB that
@@ -91,30 +106,24 @@ class Curvature:
         """The steps of all parts: they have one form, see `choose`."""
         return _ACCUMULATED[self.forms[0]]
 
-    def empty_systems(self, shapes: Sequence[tuple[int, int]]) -> tuple[Array, ...]:
-        """Return the blockwise systems before the first rows."""
-        sizes = [sum(shapes[b][0] * shapes[b][1] for b in part) for part in self.parts]
-        flat = self.forms[0] == "diagonal"
-        return tuple(jnp.zeros(n if flat else (n, n)) for n in sizes)
-
-    def accumulate(
-        self, systems: tuple[Array, ...], derivative: Factors, prior: Prior
-    ) -> tuple[Array, ...]:
-        """Return the blockwise systems with some more rows."""
-        scale = forms.scales(prior)
+    def products(self, derivative: Factors, prior: Prior) -> tuple[Any, ...]:
+        """Return what some rows add to the blockwise systems."""
         return tuple(
-            system + self._steps.products(_pick(derivative, part), _of(scale, part))
-            for system, part in zip(systems, self.parts, strict=True)
+            self._steps.products(_pick(derivative, part), _of(prior, part))
+            for part in self.parts
         )
 
+    def finish(self, products: tuple[Any, ...], samples: int) -> tuple[Any, ...]:
+        """Return the blockwise systems from the products of all samples."""
+        return tuple(self._steps.finish(of_part, samples) for of_part in products)
+
     def evidence_of(
-        self, systems: tuple[Array, ...], prior: Prior
-    ) -> tuple[Array, tuple[Array, ...], tuple[Sums, ...]]:
+        self, systems: tuple[Any, ...], prior: Prior
+    ) -> tuple[Array, tuple[Any, ...], tuple[Sums, ...]]:
         """Return log-determinant, inverses and gamma of blockwise systems."""
-        scale = forms.scales(prior)
         log_dets, inverses, gammas = zip(
             *(
-                self._steps.evidence(system, _of(scale, part))
+                self._steps.evidence(system, _of(prior, part))
                 for system, part in zip(systems, self.parts, strict=True)
             ),
             strict=True,
@@ -123,12 +132,11 @@ class Curvature:
         return sum(log_dets, start=jnp.zeros(())), inverses, gamma
 
     def cotangent(
-        self, inverses: tuple[Array, ...], derivative: Factors, prior: Prior
+        self, inverses: tuple[Any, ...], derivative: Factors, prior: Prior
     ) -> Factors:
         """Return the derivative of ``log_det / 2`` by that of some rows."""
-        scale = forms.scales(prior)
         found = [
-            self._steps.cotangent(_pick(derivative, part), _of(scale, part), inverse)
+            self._steps.cotangent(_pick(derivative, part), _of(prior, part), inverse)
             for inverse, part in zip(inverses, self.parts, strict=True)
         ]
         return _joined(found)
@@ -171,6 +179,10 @@ class Curvature:
         return tuple(step)
 
 
+class _TooLargeError(InputError):
+    """No form fits in memory."""
+
+
 # Of a derivative without layers: one dense matrix, all blocks together.
 WHOLE = Curvature("gauss-newton", (), ("primal",))
 
@@ -185,6 +197,9 @@ def choose(
 ) -> Curvature:
     """Return the curvature of that name in the cheapest form that fits in memory.
 
+    ``"auto"`` is Gauss-Newton, or if that does not fit in any form, the best
+    approximation for these variances.
+
     Parameters
     ----------
     kinds
@@ -198,12 +213,32 @@ def choose(
         raise InputError(
             f"curvature={name!r} is not known: choose one of {', '.join(CURVATURES)}"
         )
-    if name == "diagonal":
-        return _diagonal(form, network)
     if form not in FORMS:
         raise InputError(
             f"form={form!r} is not known: choose one of {', '.join(FORMS)}"
         )
+    if name == "auto":
+        try:
+            return _exact("gauss-newton", form, network, kinds, samples, memory_limit)
+        except _TooLargeError:
+            if form != "auto":
+                raise
+        fits = _kronecker_bytes(network) <= memory_limit
+        name = "kronecker" if fits and set(kinds) <= set(SEPARABLE) else "diagonal"
+    if name in APPROXIMATE:
+        return _approximate(name, form, network, kinds, memory_limit)
+    return _exact(name, form, network, kinds, samples, memory_limit)
+
+
+def _exact(
+    name: str,
+    form: str,
+    network: Network,
+    kinds: tuple[str, ...],
+    samples: int,
+    memory_limit: float,
+) -> Curvature:
+    """Return a curvature with all correlations that its name leaves."""
     blocks = range(len(network.blocks))
     parts = (tuple(blocks),) if name == "gauss-newton" else tuple((b,) for b in blocks)
     shapes = [[network.shapes[b] for b in part] for part in parts]
@@ -227,12 +262,35 @@ def choose(
     return Curvature(name, parts, chosen)
 
 
-def _diagonal(form: str, network: Network) -> Curvature:
-    """Return the curvature of each weight on its own, which always fits."""
+def _approximate(
+    name: str,
+    form: str,
+    network: Network,
+    kinds: tuple[str, ...],
+    memory_limit: float,
+) -> Curvature:
+    """Return a curvature of each block on its own; the diagonal one always fits."""
     if form != "auto":
-        raise InputError("curvature='diagonal' has one form: leave form out")
+        raise InputError(f"curvature={name!r} has one form: leave form out")
+    if name == "kronecker":
+        _check_separable("curvature='kronecker'", kinds, "curvature='diagonal'")
+        needed = _kronecker_bytes(network)
+        if needed > memory_limit:
+            raise _TooLargeError(
+                f"curvature='kronecker' needs {needed / 1e9:.1f} GB, more than the "
+                f"memory limit of {memory_limit / 1e9:.1f} GB: use "
+                "curvature='diagonal', a narrower network, or raise memory_limit"
+            )
     parts = tuple((b,) for b in range(len(network.blocks)))
-    return Curvature("diagonal", parts, ("diagonal",) * len(parts))
+    return Curvature(name, parts, (name,) * len(parts))
+
+
+def _check_separable(what: str, kinds: Sequence[str], instead: str) -> None:
+    if not all(kind in SEPARABLE for kind in kinds):
+        raise InputError(
+            f"{what} needs variances that are a product of row and column factors "
+            f"(prior {', '.join(SEPARABLE)}), not {', '.join(kinds)}: use {instead}"
+        )
 
 
 def _choose_form(
@@ -248,12 +306,8 @@ def _choose_form(
     """Return the cheapest form that fits in memory."""
     shapes = [network.shapes[b] for b in part]
     separable = all(kinds[b] in SEPARABLE for b in part)
-    if form == "gram" and not separable:
-        raise InputError(
-            "form='gram' needs variances that are a product of row and column factors "
-            f"(prior {', '.join(SEPARABLE)}), not {', '.join(kinds[b] for b in part)}: "
-            "use form='auto'"
-        )
+    if form == "gram":
+        _check_separable("form='gram'", [kinds[b] for b in part], "form='auto'")
     if name == "layer-hessian":
         candidates = ["hessian"]
     elif form != "auto":
@@ -268,12 +322,12 @@ def _choose_form(
     }
     if not fitting:
         needs = ", ".join(f"{c} {size / 1e9:.1f} GB" for c, (_, size) in costs.items())
-        raise InputError(
+        raise _TooLargeError(
             f"curvature={name!r} needs more than the memory limit of "
             f"{memory_limit / 1e9:.1f} GB ({needs}) for {samples} samples and "
             f"{sum(a * b for a, b in shapes)} weights: use a narrower network, a "
-            "prior of rows or columns, fewer samples, curvature='diagonal', which is "
-            "approximate, or raise memory_limit"
+            "prior of rows or columns, fewer samples, curvature='auto', which takes an "
+            "approximation, or raise memory_limit"
         )
     return min(fitting, key=fitting.__getitem__)
 
@@ -297,6 +351,11 @@ def estimate(
         return 4 * N * P**2 + 20 * P**3, 8 * (N * P + 6 * P**2)
     sides = float(sum(a + b for a, b in shapes))
     return 4 * N**2 * sides + 3 * N**3, 8 * N**2 * (2 * len(shapes) + 4)
+
+
+def _kronecker_bytes(network: Network) -> float:
+    """Return the bytes of one evaluation: both factors, their vectors, and copies."""
+    return 8 * 4.0 * sum(n**2 + m**2 for n, m in network.shapes)
 
 
 def block_rows(shapes: Sequence[tuple[int, int]]) -> int:

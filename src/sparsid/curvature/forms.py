@@ -113,16 +113,16 @@ def _plus_identity(B: Array, t: Array | float) -> Array:
 
 def primal_factorise(derivative: Derivative, prior: Prior, full: bool) -> Factorised:
     """Return the curvature from ``B = X'X``, one row and column per weight."""
-    scale = scales(prior)
-    B = products(derivative, scale)
+    B = products(derivative, prior)
     if not full:
         return Factorised(jnp.zeros(()), B, None, None)
-    log_det, M_inv, gamma = primal_evidence(B, scale)
-    return Factorised(log_det, B, primal_cotangent(derivative, scale, M_inv), gamma)
+    log_det, M_inv, gamma = primal_evidence(B, prior)
+    return Factorised(log_det, B, primal_cotangent(derivative, prior, M_inv), gamma)
 
 
-def products(derivative: Derivative, scale: Params) -> Array:
+def products(derivative: Derivative, prior: Prior) -> Array:
     """Return ``X'X``: of some rows, or of all."""
+    scale = scales(prior)
     if isinstance(derivative, Dense):
         X = dense(derivative, scale)
         return X.T @ X
@@ -139,15 +139,17 @@ def products(derivative: Derivative, scale: Params) -> Array:
     return _row_major(transposed @ transposed.T)
 
 
-def primal_evidence(B: Array, scale: Params) -> tuple[Array, Array, tuple[Sums, ...]]:
+def primal_evidence(B: Array, prior: Prior) -> tuple[Array, Array, tuple[Sums, ...]]:
     """Return the log-determinant, ``(I + B)^-1`` and the effective weights."""
     L = jnp.linalg.cholesky(_plus_identity(B, 1.0))
     M_inv = _row_major(_inverse_by_halves(L))
-    return _log_det(L), M_inv, _element_gamma(1.0 - jnp.diagonal(M_inv), scale)
+    gamma = 1.0 - jnp.diagonal(M_inv)
+    return _log_det(L), M_inv, _element_gamma(gamma, scales(prior))
 
 
-def primal_cotangent(derivative: Derivative, scale: Params, M_inv: Array) -> Derivative:
+def primal_cotangent(derivative: Derivative, prior: Prior, M_inv: Array) -> Derivative:
     """Return the derivative of ``log_det / 2`` by the derivatives of some rows."""
+    scale = scales(prior)
     return _pull_back(dense(derivative, scale) @ M_inv, derivative, scale)
 
 
@@ -167,8 +169,9 @@ def blockwise_solve(B: Array, g: Params, t: Array) -> Params:
 # -- diagonal --------------------------------------------------------------------
 
 
-def diagonal_products(derivative: Derivative, scale: Params) -> Array:
+def diagonal_products(derivative: Derivative, prior: Prior) -> Array:
     """Return the diagonal of ``X'X``, without X."""
+    scale = scales(prior)
     if isinstance(derivative, Dense):
         return (dense(derivative, scale) ** 2).sum(0)
     return flatten(
@@ -179,14 +182,16 @@ def diagonal_products(derivative: Derivative, scale: Params) -> Array:
     )
 
 
-def diagonal_evidence(d: Array, scale: Params) -> tuple[Array, Array, tuple[Sums, ...]]:
+def diagonal_evidence(d: Array, prior: Prior) -> tuple[Array, Array, tuple[Sums, ...]]:
     """Return the log-determinant, ``1 / (1 + d)`` and the effective weights."""
-    return jnp.log1p(d).sum(), 1.0 / (1.0 + d), _element_gamma(d / (1.0 + d), scale)
+    gamma = _element_gamma(d / (1.0 + d), scales(prior))
+    return jnp.log1p(d).sum(), 1.0 / (1.0 + d), gamma
 
 
-def diagonal_cotangent(derivative: Factors, scale: Params, inverse: Array) -> Factors:
+def diagonal_cotangent(derivative: Factors, prior: Prior, inverse: Array) -> Factors:
     """Return the derivative of ``log_det / 2`` by the derivatives of some rows."""
     lefts, rights = [], []
+    scale = scales(prior)
     for left, right, s, block in zip(
         *derivative, scale, unflatten(inverse, scale), strict=True
     ):
@@ -199,6 +204,73 @@ def diagonal_cotangent(derivative: Factors, scale: Params, inverse: Array) -> Fa
 def diagonal_solve(d: Array, g: Params, t: Array) -> Params:
     """Return ``-g / (d + t)``."""
     return unflatten(-flatten(g) / (d + t), g)
+
+
+# -- Kronecker -------------------------------------------------------------------
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues and eigenvectors of both factors of one block's curvature.
+
+    ``X'X`` is taken as ``(A'A) (x) (D'D) / N``, which is exact if the inputs of a layer
+    and the derivatives by its sums vary independently of each other.
+    """
+
+    inputs: Array
+    U: Array
+    derivatives: Array
+    V: Array
+    samples: Array
+
+    @staticmethod
+    def of(factors: tuple[Array, Array], samples: int) -> Spectrum:
+        """Return the spectrum of both factors, summed up over so many samples."""
+        inputs, U = jnp.linalg.eigh(factors[0])
+        derivatives, V = jnp.linalg.eigh(factors[1] / samples)
+        inputs, derivatives = jnp.maximum(inputs, 0.0), jnp.maximum(derivatives, 0.0)
+        return Spectrum(inputs, U, derivatives, V, jnp.asarray(float(samples)))
+
+    @property
+    def known(self) -> Array:
+        """The eigenvalues of the product."""
+        return jnp.outer(self.inputs, self.derivatives)
+
+
+def kronecker_products(derivative: Factors, prior: Prior) -> tuple[Array, Array]:
+    """Return both factors of some rows, whitened."""
+    ((left,), (right,)), (p,) = derivative, prior
+    A = left * jnp.sqrt(p.rows)
+    D = right.reshape(-1, right.shape[2]) * jnp.sqrt(p.columns)
+    return A.T @ A, D.T @ D
+
+
+def kronecker_evidence(
+    spectrum: Spectrum, prior: Prior
+) -> tuple[Array, tuple[Array, Array], tuple[Sums, ...]]:
+    """Return the log-determinant, its slopes by both factors, effective weights."""
+    inputs, U, derivatives, V, samples = spectrum
+    left = 1.0 / (1.0 + spectrum.known)
+    by_inputs, by_derivatives = left @ derivatives, inputs @ left / samples
+    slopes = (U * by_inputs) @ U.T, (V * by_derivatives) @ V.T
+    gamma = U**2 @ (1.0 - left) @ (V**2).T
+    return jnp.log1p(spectrum.known).sum(), slopes, (Sums.of(gamma),)
+
+
+def kronecker_cotangent(
+    derivative: Factors, prior: Prior, slopes: tuple[Array, Array]
+) -> Factors:
+    """Return the derivative of ``log_det / 2`` by the derivatives of some rows."""
+    ((left,), (right,)), (p,) = derivative, prior
+    rows, columns = jnp.sqrt(p.rows), jnp.sqrt(p.columns)
+    by_left = (left * rows) @ slopes[0] * rows
+    by_right = (right * columns) @ slopes[1] * columns
+    return Factors((by_left,), (by_right,))
+
+
+def kronecker_solve(spectrum: Spectrum, g: Params, t: Array) -> Params:
+    """Return ``d`` with ``(B + t I) d = -g``."""
+    U, V = spectrum.U, spectrum.V
+    return (-(U @ (U.T @ g[0] @ V / (spectrum.known + t)) @ V.T),)
 
 
 # -- dual ------------------------------------------------------------------------
