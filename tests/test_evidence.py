@@ -247,6 +247,56 @@ def test_step_solves_the_damped_system_and_promises_its_gain(
     assert float(promised) == pytest.approx(fall, rel=1e-8)
 
 
+def averaged_system(problem, state, data):
+    """The Kronecker form's ``X'X``, block by block, written out."""
+    (left, right) = problem.objective.linearise(
+        state.params, state.noise, data, False
+    ).derivative
+    blocks = [
+        np.kron(a.T @ a, np.einsum("toj,toh->jh", d, d)) / SAMPLES
+        for a, d in zip(left, right, strict=True)
+    ]
+    whole = np.zeros((sum(map(len, blocks)),) * 2)
+    start = 0
+    for block in blocks:
+        stop = start + len(block)
+        whole[start:stop, start:stop] = block
+        start = stop
+    deviation = np.sqrt(flat([p.variances() for p in state.prior]))
+    return deviation[:, None] * whole * deviation
+
+
+def test_kronecker_step_and_effective_weights(several_blocks) -> None:
+    problem, state, data = setting(
+        Network((3, 4, 2), linear_path=True), "row+column", name="kronecker"
+    )
+    at = evaluate(problem, state, data, Weights(1.0, 1.0))
+    params, _ = step(problem, state, at, 1.0, 0.8)
+    B, g = averaged_system(problem, state, data), flat(at.gradient)
+    deviation = np.sqrt(flat([p.variances() for p in state.prior]))
+    d = -np.linalg.solve(B + 1.8 * np.eye(len(g)), g)
+    np.testing.assert_allclose(
+        flat(params) - flat(state.params), deviation * d, atol=1e-9
+    )
+    gamma = np.diagonal(np.linalg.solve(np.eye(len(B)) + B, B))
+    start = 0
+    for sums, w in zip(at.gamma, state.params, strict=True):
+        own = gamma[start : start + w.size].reshape(w.shape)
+        np.testing.assert_allclose(sums.rows, own.sum(1), rtol=1e-9)
+        np.testing.assert_allclose(sums.columns, own.sum(0), rtol=1e-9)
+        start += w.size
+
+
+def test_kronecker_is_exact_without_hidden_layers(several_blocks) -> None:
+    exact, averaged = (
+        evaluate(*setting(Network((4, 1)), "row", name=name), Weights(1.0, 1.0))
+        for name in ("gauss-newton", "kronecker")
+    )
+    assert float(averaged.cost) == pytest.approx(float(exact.cost), rel=1e-12)
+    np.testing.assert_allclose(flat(averaged.gradient), flat(exact.gradient), rtol=1e-9)
+    np.testing.assert_allclose(averaged.gamma_outputs, exact.gamma_outputs, rtol=1e-9)
+
+
 def test_undamped_step_reaches_the_mode_of_a_linear_model() -> None:
     problem, state, data = setting(Network((4, 2)), "row+column")
     at = evaluate(problem, state, data, Weights(1.0, 1.0))
@@ -262,9 +312,10 @@ def test_undamped_step_reaches_the_mode_of_a_linear_model() -> None:
     assert fall == pytest.approx(2 * float(promised), rel=1e-9)
 
 
-def test_removed_weights_do_not_move_and_do_not_count() -> None:
+@pytest.mark.parametrize("name", ["gauss-newton", "kronecker"])
+def test_removed_weights_do_not_move_and_do_not_count(name) -> None:
     """A padded state costs the same as the physically smaller one."""
-    problem, state, data = setting(Network((4, 2)), "row+column")
+    problem, state, data = setting(Network((4, 2)), "row+column", name=name)
     keep = np.array([True, False, True, True])
     p = state.prior[0].masked(np.append(keep, True), np.ones(2, bool))
     w = jnp.asarray(np.where(np.append(keep, True)[:, None], state.params[0], 0.0))
@@ -275,7 +326,7 @@ def test_removed_weights_do_not_move_and_do_not_count() -> None:
     rows = np.array([0, 2, 3, 4])
     small = Problem(
         OneStep(Network((3, 2))),
-        choose("gauss-newton", "auto", Network((3, 2)), ("row+column",), 2 * SAMPLES),
+        choose(name, "auto", Network((3, 2)), ("row+column",), 2 * SAMPLES),
     )
     less = State((w[rows],), (p.take(rows, np.arange(2)),), state.noise)
     smaller = evaluate(

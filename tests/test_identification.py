@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 import sparsid
-from sparsid import processes
+from sparsid import moves, processes
+from sparsid.curvature.choice import estimate
+from sparsid.descent import Descent
 from sparsid.estimators import NARX
 from sparsid.evidence import evaluate
-from sparsid.identification import identify
+from sparsid.fitting import choose_start
+from sparsid.identification import Identification, identify
 from sparsid.models.network import Network
 from sparsid.objectives import Regression
 from sparsid.outcomes import Outcome
@@ -128,9 +131,61 @@ def test_what_does_not_fit_in_memory_is_approximated_and_said(caplog) -> None:
     model.fit(sparse_system(0))
     (note,) = model.fitted_.details["notes"]
     assert "did not fit in 0.001 GB (memory_limit): 'kronecker'" in note
+    assert "the log evidence is approximate" in note
     assert note in caplog.text
     assert 0.02 < model.noise_std_[0] < 0.1
     assert model.score(sparse_system(1)) > 0.7
+
+
+@pytest.mark.usefixtures("x64")
+def test_costs_of_two_curvatures_are_not_compared(monkeypatch) -> None:
+    """Removals are judged by the curvature before; then the exact one is taken."""
+    record = sparse_system(0)
+    rows = Regression(
+        np.column_stack([record.u[:-1, 0], record.y[:-1, 0]]), record.y[1:]
+    )
+    wide = Network((2, 12, 1))
+    kinds = ("row+column",) * 2
+    sizes = estimate("kronecker", wide.shapes, len(rows.y))[1], 1.02
+    settings = Settings(SparseBayes(), kinds, memory_limit=float(np.prod(sizes)))
+    run = Identification(wide, rows, settings, key=jax.random.key(0))
+    run._cycles("settle", 6, steps=2)
+    assert run.descent.problem.curvature.name == "kronecker"
+    compared = []
+    costs = Descent.cost.fget
+    monkeypatch.setattr(
+        Descent,
+        "cost",
+        property(lambda d: compared.append(d.problem.curvature.name) or costs(d)),
+    )
+    network, state = run._here()
+    weakest = moves.candidates(network, state, rows)[:11]
+    before = run.descent.cost
+    assert run._refitted(moves.remove(network, state, rows, weakest))
+    assert set(compared[:-2]) == {"kronecker"}
+    assert run.descent.cost < before
+    assert run.descent.problem.curvature.name == "gauss-newton"
+    found = run._finish(Outcome.CYCLES)
+    assert found.curvature == "gauss-newton"
+    assert found.approximated == ("kronecker",)
+
+
+@pytest.mark.usefixtures("x64")
+def test_a_start_of_approximate_curvature_is_not_compared_with_others() -> None:
+    settings = Settings(SparseBayes(), ("row+column",))
+    start = identify(
+        Network((1, 1)),
+        Regression(np.linspace(-1, 1, 20)[:, None], np.linspace(-1, 1, 20)[:, None]),
+        settings,
+        key=jax.random.key(0),
+    )
+    better = start._replace(log_evidence=start.log_evidence + 1.0)
+    approximate = start._replace(
+        log_evidence=start.log_evidence + 9.0, curvature="kronecker"
+    )
+    diverged = start._replace(log_evidence=float("nan"))
+    assert choose_start([approximate, start, better], settings) == 2
+    assert choose_start([diverged, approximate], settings) == 1
 
 
 @pytest.mark.parametrize("curvature", ["kronecker", "diagonal"])

@@ -12,6 +12,8 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsid.arrays import Array
+from sparsid.curvature import APPROXIMATE
 from sparsid.descent import SMALLEST_NOISE
 from sparsid.errors import InputError
 from sparsid.fitted import Fitted
@@ -22,7 +24,7 @@ from sparsid.models.narx import Lags, Recursion, regression_rows
 from sparsid.models.network import Network
 from sparsid.noise import Noise
 from sparsid.objectives import OneStep, Regression
-from sparsid.posterior import Posterior, laplace
+from sparsid.posterior import LARGEST_PIECE, Posterior, posterior_of_rows
 from sparsid.priors import Prior
 from sparsid.records import Record, check_compatible, value_range
 from sparsid.refining import Refined, refine
@@ -124,7 +126,9 @@ def fit_records(
             best = choose_start(found, settings)
             fitted = _finish(found[best], rows, settings, common)
             # Without the bands of a prediction, which are dear for a wide network.
-            made = fitted.network.apply(fitted.params, rows.z[:, found[best].columns])
+            made = _outputs(
+                fitted.network, fitted.params, rows.z[:, found[best].columns]
+            )
             error = np.sqrt(((rows.y - made) ** 2).mean(0))
             one_step = scaling.unscale_y_std(error).tolist()
         else:
@@ -142,7 +146,7 @@ def fit_records(
                 window=window,
                 free_run_rmse=_error(segments, partial(fitted.simulate, samples=0)),
             )
-    notes += _approximations(found[best], settings)
+    notes = _approximations(found[best], settings, objective) + notes
     fitted.details.update(
         one_step_rmse=one_step,
         samples=sum(len(r) for r in records),
@@ -208,11 +212,16 @@ def regression(segments: list[Record], scaling: Scaling, lags: Lags) -> Regressi
 def choose_start(found: list[Found], settings: Settings) -> int:
     """Return the start with the best evidence, or the lowest cost where there is none.
 
-    A start that diverged is chosen only if all did.
+    A start that diverged is chosen only if all did, and one of approximate curvature
+    only if no other is left: its cost cannot be compared with theirs.
     """
     by_evidence = isinstance(settings.rule, SparseBayes)
-    scores = [f.log_evidence if by_evidence else -f.cost for f in found]
-    return int(np.argmax(np.nan_to_num(scores, nan=-np.inf)))
+    scores = np.array([f.log_evidence if by_evidence else -f.cost for f in found])
+    scores = np.nan_to_num(scores, nan=-np.inf)
+    exact = np.array([f.curvature not in APPROXIMATE for f in found])
+    if (exact & np.isfinite(scores)).any():
+        scores[~exact] = -np.inf
+    return int(np.argmax(scores))
 
 
 def _refined(
@@ -279,7 +288,7 @@ def _finish(
     rule = settings.rule
     if not rule.learns_noise and settings.noise is None:
         # Ridge and lasso fix the ratio of noise to prior; the noise follows at the end.
-        residual = rows.y - found.network.apply(params, data.z)
+        residual = rows.y - _outputs(found.network, params, data.z)
         scale = (residual**2).mean(0)
         noise = noise * scale
         prior = _scaled(prior, float(scale.mean()))
@@ -306,16 +315,20 @@ def _finish_run(refined: Refined, window: int | None, common: _Common) -> RunFit
     )
 
 
-def _approximations(found: Found, settings: Settings) -> list[str]:
+def _approximations(found: Found, settings: Settings, objective: str) -> list[str]:
     """Return what to say about curvatures that were approximate for want of memory."""
-    notes = [
-        f"Gauss-Newton curvature did not fit in {settings.memory_limit / 1e9:g} GB "
-        f"(memory_limit): '{name}' was taken in its place, evidence and bands are "
-        "approximate"
-        for name in found.approximated
-    ]
-    for note in notes:
+    notes = []
+    for name in found.approximated:
+        note = (
+            f"Gauss-Newton curvature did not fit in {settings.memory_limit / 1e9:g} GB "
+            f"(memory_limit): {name!r} was taken in its place"
+        )
+        if name != found.curvature or objective != "one-step":
+            note += " for part of the fit"
+        elif settings.rule.volume > 0.0:
+            note += ", the log evidence is approximate"
         log.warning(note)
+        notes.append(note)
     return notes
 
 
@@ -336,8 +349,20 @@ def _posterior(
     if isinstance(rule, Flat):
         size = sum(p.size for p in params)
         return Posterior(np.zeros(size), None, np.full(size, np.inf))
-    linearised = OneStep(network).linearise(params, noise, data)
-    return laplace(linearised, prior)
+
+    def linearised(rows: slice) -> Any:
+        part = Regression(data.z[rows], data.y[rows])
+        return OneStep(network).linearise(params, noise, part).derivative
+
+    rows, outputs = data.y.shape
+    return posterior_of_rows(linearised, rows, outputs, prior)
+
+
+def _outputs(network: Network, params: Any, z: Array) -> NDArray[np.float64]:
+    """Return the outputs for some rows at a time: hidden layers may be wide."""
+    step = max(1, int(LARGEST_PIECE / max(network.widths)))
+    pieces = [network.apply(params, z[k : k + step]) for k in range(0, len(z), step)]
+    return np.concatenate([np.asarray(piece) for piece in pieces])
 
 
 def _scaled(prior: Prior, factor: float) -> Prior:

@@ -58,7 +58,8 @@ MANY_SAMPLES = 10_000
 class Found(NamedTuple):
     """The result of one start, in scaled units.
 
-    ``approximated`` are the curvatures that had to do for want of memory.
+    ``curvature`` is that of the cost and of the evidence; ``approximated`` are those
+    that had to do on the way for want of memory.
     """
 
     network: Network
@@ -70,6 +71,7 @@ class Found(NamedTuple):
     history: dict[str, NDArray[np.float64]]
     weights_kept: int
     seconds: float
+    curvature: str
     approximated: tuple[str, ...]
 
 
@@ -114,6 +116,7 @@ class Identification:
         self.began = time.perf_counter()
         self.structures = 0
         self.folded = False
+        self.asked = settings.curvature
         self.approximated: list[str] = []
         self.history = History()
         params = _random_weights(network, key)
@@ -223,10 +226,13 @@ class Identification:
     def _converge(self, phase: str, until: int | None = None) -> Outcome:
         """Cycle until the cost falls by less than the tolerance, window by window."""
         steps = 1 if isinstance(self.settings.rule, Norm) else self.settings.steps
-        costs = [self._judged_cost()]
+        costs, name = [self._judged_cost()], self._curvature_name
         limit = self.settings.max_cycles if until is None else until
         while self.cycles < limit:
             self._cycle(phase, steps)
+            if self._curvature_name != name:
+                # Costs of another curvature are no measure of this one's.
+                costs, name = [], self._curvature_name
             costs.append(self._judged_cost())
             if not self._kept():
                 return Outcome.PRUNED
@@ -314,6 +320,8 @@ class Identification:
         """Adopt a pruned state if a short refit brings the cost back, else keep."""
         d = self.descent
         before = d, self.columns, self.structures
+        # Costs are compared by one and the same curvature.
+        self.asked = self._curvature_name
         self.descent = self._descent(d.network, d.data, state, damping=d.damping)
         self._shrink()
         trial = self.descent
@@ -324,8 +332,14 @@ class Identification:
                 trial.step()
             trial.update()
         agreed = trial.cost <= d.cost + self.settings.largest_rise
+        self.asked = self.settings.curvature
         if not agreed:
             self.descent, self.columns, self.structures = before
+        elif trial.problem.curvature.name in APPROXIMATE:
+            # What is left may fit in an exact form.
+            self.descent = self._descent(
+                trial.network, trial.data, trial.state, damping=trial.damping
+            )
         self._record("prune")
         return agreed
 
@@ -355,7 +369,7 @@ class Identification:
     def _descent(
         self, network: Network, data: Regression, state: State, **more: float
     ) -> Descent:
-        s = self.settings
+        s, asked = self.settings, self.asked
         self.structures += 1
 
         def curvature() -> Curvature:
@@ -363,7 +377,7 @@ class Identification:
             product = "row+column" if s.rule.volume == 0.0 else "added"
             kinds = tuple(product if p.kind == "added" else p.kind for p in state.prior)
             rows = data.y.size
-            chosen = choose(s.curvature, s.form, network, kinds, rows, s.memory_limit)
+            chosen = choose(asked, s.form, network, kinds, rows, s.memory_limit)
             approximate = chosen.name in APPROXIMATE and s.curvature == "auto"
             if approximate and chosen.name not in self.approximated:
                 self.approximated.append(chosen.name)
@@ -379,6 +393,10 @@ class Identification:
             fixed_noise=s.noise is not None,
             **more,
         )
+
+    @property
+    def _curvature_name(self) -> str:
+        return self.descent.problem.curvature.name
 
     def _kept(self) -> int:
         network, state = self._here()
@@ -449,6 +467,7 @@ class Identification:
             self.history.arrays(),
             kept,
             time.perf_counter() - self.began,
+            self._curvature_name,
             tuple(self.approximated),
         )
 

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -92,7 +91,8 @@ class Posterior:
             for left, right in zip(*factors, strict=True)
         )
         pieces = [np.zeros((0, n_y))]
-        for piece in _pieces(factors, len(self.std)):
+        for rows in _parts(*_size(factors), len(self.std)):
+            piece = Factors(*(tuple(a[rows] for a in side) for side in factors))
             J = np.asarray(dense(piece, ones))
             if self.covariance is None:
                 variance = (J**2) @ self.std**2
@@ -145,19 +145,31 @@ def square_root(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def laplace(linearised: Linearised, prior: Prior) -> Posterior:
     """Return the posterior at the fitted weights."""
-    derivative, scale = linearised.derivative, scales(prior)
+    derivative = linearised.derivative
+
+    def part(rows: slice) -> Derivative:
+        found: Derivative = jax.tree.map(lambda a: a[rows], derivative)
+        return found
+
+    return posterior_of_rows(part, *_size(derivative), prior)
+
+
+def posterior_of_rows(
+    derivative: Callable[[slice], Derivative], samples: int, outputs: int, prior: Prior
+) -> Posterior:
+    """Return the same from derivatives of some rows, which are asked for in turn."""
+    scale = scales(prior)
     s = np.asarray(flatten(scale))
-    samples, outputs = _size(derivative)
     if len(s) * min(len(s), samples * outputs) > LARGEST_SYSTEM:
-        pieces = _pieces(derivative, int(np.sqrt(len(s))))
-        d = sum(np.asarray(_squares(piece, prior)) for piece in pieces)
+        pieces = _parts(samples, outputs, int(np.sqrt(len(s))))
+        d = sum(np.asarray(_squares(derivative(rows), prior)) for rows in pieces)
         return Posterior(s / np.sqrt(1.0 + d), None, s)
     if len(s) > max(LARGEST_COVARIANCE, samples * outputs):
-        shrinkage = np.asarray(_shrinkage(derivative, scale))
+        shrinkage = np.asarray(_shrinkage(derivative(slice(None)), scale))
         return Posterior(s * np.sqrt(np.maximum(1.0 - shrinkage, 0.0)), None, s)
     B = np.zeros((len(s), len(s)))
-    for piece in _pieces(derivative, len(s)):
-        B += np.asarray(_products(piece, prior))
+    for rows in _parts(samples, outputs, len(s)):
+        B += np.asarray(_products(derivative(rows), prior))
     return of_system(B, s)
 
 
@@ -191,9 +203,8 @@ def _size(derivative: Derivative) -> tuple[int, int]:
     return len(derivative.left[0]), derivative.right[0].shape[1]
 
 
-def _pieces(derivative: Derivative, weights: int) -> Iterator[Any]:
+def _parts(samples: int, outputs: int, weights: int) -> Iterator[slice]:
     """Yield some samples at a time, so that their dense derivative is not large."""
-    samples, outputs = _size(derivative)
     step = max(1, int(LARGEST_PIECE / max(weights * outputs, 1)))
     for first in range(0, samples, step):
-        yield jax.tree.map(lambda a, k=first: a[k : k + step], derivative)
+        yield slice(first, first + step)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.curvature import CURVATURES, FORMS
+from sparsid.curvature import APPROXIMATE, CURVATURES, FORMS
 from sparsid.curvature.choice import DEFAULT_MEMORY_LIMIT
 from sparsid.errors import InputError
 from sparsid.models.narx import Lags
@@ -143,8 +143,11 @@ def make_settings(
             "algorithm='paper' prunes by its thresholds: set kappa_upsilon and kappa_w "
             "to 0 for none, and leave prune out"
         )
-    if params["curvature"] == "layer-hessian" and params["form"] != "auto":
-        raise InputError("curvature='layer-hessian' has one form: leave form out")
+    one_form = ("layer-hessian", *APPROXIMATE)
+    if params["curvature"] in one_form and params["form"] != "auto":
+        raise InputError(
+            f"curvature={params['curvature']!r} has one form: leave form out"
+        )
     memory = 1e9 * number("memory_limit", params["memory_limit"], 0.0)
     if BYTES_PER_WEIGHT * network.weights > memory:
         raise InputError(
@@ -196,7 +199,7 @@ def make_window(params: dict[str, Any], lags: Lags) -> tuple[str, int | None]:
     needed: dict[str, tuple[str | None, ...]] = {
         "method": ("sparse-bayes",),
         "algorithm": ("guarded",),
-        "curvature": ("gauss-newton", "auto"),
+        "curvature": ("auto", "gauss-newton"),
         "strength": (None,),
         "noise_std": (None,),
     }

@@ -18,8 +18,8 @@ from sparsid.priors import Prior, Sums
 
 log = logging.getLogger(__name__)
 
-# Adding a form: one line here with its two functions in `forms`, or four for rows that
-# come some at a time.
+# Adding a form: one line here with its two functions in `forms`, or an entry below for
+# rows that come some at a time.
 _FORMS: dict[str, tuple[Callable[..., Factorised], Callable[..., Params]]] = {
     "primal": (forms.primal_factorise, forms.primal_solve),
     "dual": (forms.dual_factorise, forms.dual_solve),
@@ -71,7 +71,7 @@ CURVATURES = {
     "kronecker": "Gauss-Newton, each layer a product of two averages; approximate",
     "diagonal": "Gauss-Newton, each weight on its own; approximate",
 }
-# What takes no memory to speak of, best first.
+# What nothing of weights by weights or samples by samples is formed for, best first.
 APPROXIMATE = ("kronecker", "diagonal")
 SEPARABLE = ("row", "column", "row+column")
 DEFAULT_MEMORY_LIMIT = 4e9
@@ -113,9 +113,9 @@ class Curvature:
             for part in self.parts
         )
 
-    def finish(self, products: tuple[Any, ...], samples: int) -> tuple[Any, ...]:
-        """Return the blockwise systems from the products of all samples."""
-        return tuple(self._steps.finish(of_part, samples) for of_part in products)
+    def finish(self, products: tuple[Any, ...], rows: int) -> tuple[Any, ...]:
+        """Return the blockwise systems from the products of all rows."""
+        return tuple(self._steps.finish(of_part, rows) for of_part in products)
 
     def evidence_of(
         self, systems: tuple[Any, ...], prior: Prior
@@ -223,10 +223,11 @@ def choose(
         except _TooLargeError:
             if form != "auto":
                 raise
-        fits = _kronecker_bytes(network) <= memory_limit
-        name = "kronecker" if fits and set(kinds) <= set(SEPARABLE) else "diagonal"
+        size = estimate("kronecker", network.shapes, samples)[1]
+        factored = size <= memory_limit and set(kinds) <= set(SEPARABLE)
+        name = "kronecker" if factored else "diagonal"
     if name in APPROXIMATE:
-        return _approximate(name, form, network, kinds, memory_limit)
+        return _approximate(name, form, network, kinds, samples, memory_limit)
     return _exact(name, form, network, kinds, samples, memory_limit)
 
 
@@ -267,20 +268,22 @@ def _approximate(
     form: str,
     network: Network,
     kinds: tuple[str, ...],
+    samples: int,
     memory_limit: float,
 ) -> Curvature:
-    """Return a curvature of each block on its own; the diagonal one always fits."""
+    """Return a curvature of each block on its own."""
     if form != "auto":
         raise InputError(f"curvature={name!r} has one form: leave form out")
     if name == "kronecker":
         _check_separable("curvature='kronecker'", kinds, "curvature='diagonal'")
-        needed = _kronecker_bytes(network)
-        if needed > memory_limit:
-            raise _TooLargeError(
-                f"curvature='kronecker' needs {needed / 1e9:.1f} GB, more than the "
-                f"memory limit of {memory_limit / 1e9:.1f} GB: use "
-                "curvature='diagonal', a narrower network, or raise memory_limit"
-            )
+    needed = estimate(name, network.shapes, samples)[1]
+    if needed > memory_limit:
+        raise _TooLargeError(
+            f"curvature={name!r} needs {needed / 1e9:.1f} GB for {samples} samples and "
+            f"{network.weights} weights, more than the memory limit of "
+            f"{memory_limit / 1e9:.1f} GB: use fewer samples, a narrower network, or "
+            "raise memory_limit"
+        )
     parts = tuple((b,) for b in range(len(network.blocks)))
     return Curvature(name, parts, (name,) * len(parts))
 
@@ -321,29 +324,40 @@ def _choose_form(
         if size <= memory_limit and c not in without
     }
     if not fitting:
+        instead = (
+            "curvature='auto', which takes an approximation"
+            if form == "auto"
+            else "form='auto'"
+        )
         needs = ", ".join(f"{c} {size / 1e9:.1f} GB" for c, (_, size) in costs.items())
         raise _TooLargeError(
             f"curvature={name!r} needs more than the memory limit of "
             f"{memory_limit / 1e9:.1f} GB ({needs}) for {samples} samples and "
             f"{sum(a * b for a, b in shapes)} weights: use a narrower network, a "
-            "prior of rows or columns, fewer samples, curvature='auto', which takes an "
-            "approximation, or raise memory_limit"
+            f"prior of rows or columns, fewer samples, {instead}, or raise memory_limit"
         )
     return min(fitting, key=fitting.__getitem__)
 
 
 def estimate(
-    form: str, shapes: list[tuple[int, int]], samples: int
+    form: str, shapes: Sequence[tuple[int, int]], samples: int
 ) -> tuple[float, float]:
     """Return floating-point operations and bytes of one full evaluation."""
     N, P = float(samples), float(sum(a * b for a, b in shapes))
     if form == "primal":
         return 4 * N * P**2 + 3 * P**3, 8 * (3 * N * P + 4 * P**2)
+    # Of rows that come some at a time: all regressors and outputs, as they are and cut.
+    table = 2 * N * (shapes[0][0] + shapes[-1][1])
+    if form == "diagonal":
+        return 6 * N * P, 8 * (8 * P + table)
+    if form == "kronecker":
+        squares = float(sum(a**2 + b**2 for a, b in shapes))
+        cubes = float(sum(a**3 + b**3 for a, b in shapes))
+        return 4 * N * squares + 20 * cubes, 8 * (8 * squares + 8 * P + table)
     if form == "blockwise":
         rows = min(N, block_rows(shapes))
         cost = MANY_BLOCKS_COST if MANY_BLOCKS * rows < N else FEW_BLOCKS_COST
         flops = cost * estimate("primal", shapes, samples)[0]
-        table = 2 * N * (shapes[0][0] + shapes[-1][1])
         return flops, 8 * (3 * rows * P + 4 * P**2 + table)
     if form == "dual":
         return 4 * N**2 * P + N**3 / 3, 8 * (3 * N * P + 4 * N**2)
@@ -351,11 +365,6 @@ def estimate(
         return 4 * N * P**2 + 20 * P**3, 8 * (N * P + 6 * P**2)
     sides = float(sum(a + b for a, b in shapes))
     return 4 * N**2 * sides + 3 * N**3, 8 * N**2 * (2 * len(shapes) + 4)
-
-
-def _kronecker_bytes(network: Network) -> float:
-    """Return the bytes of one evaluation: both factors, their vectors, and copies."""
-    return 8 * 4.0 * sum(n**2 + m**2 for n, m in network.shapes)
 
 
 def block_rows(shapes: Sequence[tuple[int, int]]) -> int:

@@ -1,7 +1,8 @@
 """Primal, dual and Gram forms of the Gauss-Newton curvature, and the layer Hessian.
 
 Each form has two functions: ``factorise(derivative, prior)`` returning a
-:class:`Factorised`, and ``solve(system, derivative, prior, g, t)``.
+:class:`Factorised`, and ``solve(system, derivative, prior, g, t)``. Forms of rows that
+come some at a time have one for each step: products, evidence, cotangent, solve.
 """
 
 from __future__ import annotations
@@ -220,15 +221,15 @@ class Spectrum(NamedTuple):
     U: Array
     derivatives: Array
     V: Array
-    samples: Array
+    rows: Array
 
     @staticmethod
-    def of(factors: tuple[Array, Array], samples: int) -> Spectrum:
-        """Return the spectrum of both factors, summed up over so many samples."""
+    def of(factors: tuple[Array, Array], rows: int) -> Spectrum:
+        """Return the spectrum of both factors, summed up over so many rows."""
         inputs, U = jnp.linalg.eigh(factors[0])
-        derivatives, V = jnp.linalg.eigh(factors[1] / samples)
+        derivatives, V = jnp.linalg.eigh(factors[1] / rows)
         inputs, derivatives = jnp.maximum(inputs, 0.0), jnp.maximum(derivatives, 0.0)
-        return Spectrum(inputs, U, derivatives, V, jnp.asarray(float(samples)))
+        return Spectrum(inputs, U, derivatives, V, jnp.asarray(float(rows)))
 
     @property
     def known(self) -> Array:
@@ -240,7 +241,8 @@ def kronecker_products(derivative: Factors, prior: Prior) -> tuple[Array, Array]
     """Return both factors of some rows, whitened."""
     ((left,), (right,)), (p,) = derivative, prior
     A = left * jnp.sqrt(p.rows)
-    D = right.reshape(-1, right.shape[2]) * jnp.sqrt(p.columns)
+    rows, outputs, columns = right.shape
+    D = right.reshape(rows * outputs, columns) * jnp.sqrt(p.columns)
     return A.T @ A, D.T @ D
 
 
@@ -248,12 +250,14 @@ def kronecker_evidence(
     spectrum: Spectrum, prior: Prior
 ) -> tuple[Array, tuple[Array, Array], tuple[Sums, ...]]:
     """Return the log-determinant, its slopes by both factors, effective weights."""
-    inputs, U, derivatives, V, samples = spectrum
+    inputs, U, derivatives, V, rows = spectrum
     left = 1.0 / (1.0 + spectrum.known)
-    by_inputs, by_derivatives = left @ derivatives, inputs @ left / samples
-    slopes = (U * by_inputs) @ U.T, (V * by_derivatives) @ V.T
-    gamma = U**2 @ (1.0 - left) @ (V**2).T
-    return jnp.log1p(spectrum.known).sum(), slopes, (Sums.of(gamma),)
+    by_inputs, by_derivatives = left @ derivatives, inputs @ left
+    slopes = (U * by_inputs) @ U.T, (V * (by_derivatives / rows)) @ V.T
+    gamma = Sums(
+        U**2 @ (inputs * by_inputs), V**2 @ (derivatives * by_derivatives), None
+    )
+    return jnp.log1p(spectrum.known).sum(), slopes, (gamma,)
 
 
 def kronecker_cotangent(
