@@ -171,22 +171,29 @@ def exponent(rows: list[Row], of: str) -> float:
 def picture(found: dict[str, Any]) -> None:
     """Draw time and memory of every kind, in logarithms."""
     plt.style.use("default")
-    figure, axes = plt.subplots(1, len(found), figsize=(16, 3.2), layout="constrained")
-    for ax, (what, growth) in zip(axes, found.items(), strict=True):
+    figure, grid = plt.subplots(2, 4, figsize=(13, 6.2), layout="constrained")
+    axes = grid.ravel()
+    for ax, (what, growth) in zip(axes, found.items(), strict=False):
         counts = [row["count"] for row in growth["rows"]]
         for of, color, marker, unit in (
             ("seconds", "#0072B2", "o", "s"),
             ("peak_gb", "#D55E00", "s", "GB"),
         ):
             values = [row[of] for row in growth["rows"]]
-            label = f"{of.replace('_gb', ' memory')} [{unit}], last slope "
-            label += f"{growth['exponents'][of]:.2f}"
+            label = f"{of.replace('_gb', ' memory')} [{unit}]"
             ax.loglog(counts, values, color=color, marker=marker, label=label)
+        slopes = growth["exponents"]
+        ax.set_title(
+            f"last slopes: time {slopes['seconds']:.2f}, "
+            f"memory {slopes['peak_gb']:.2f}",
+            fontsize=9,
+        )
         ax.set_xlabel(what)
         ax.xaxis.set_minor_formatter(NullFormatter())
-        ax.legend(fontsize=6)
-        ax.grid(alpha=0.3, which="both")
-    axes[0].set_ylabel("seconds, GB")
+        ax.grid(alpha=0.3, which="major")
+    for ax in axes[len(found) :]:
+        ax.axis("off")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc=(0.82, 0.2))
     PICTURE.parent.mkdir(exist_ok=True)
     figure.savefig(PICTURE, dpi=110)
 
