@@ -1,7 +1,6 @@
 """The latent-state model: derivatives, descent, noise, runs, files."""
 
 import json
-from itertools import product
 
 import jax
 import jax.numpy as jnp
@@ -112,22 +111,23 @@ def test_sweeps_against_autodiff_of_a_plain_run(
     u = jnp.asarray(rng.normal(size=(2, 30, inputs)))
 
     def plainly(params):
-        """Return outputs and derivatives run by run, by weights and own start."""
-        found = []
-        for m, k in product(range(2), range(2)):
+        """Return outputs and derivatives of each run, by weights and own start."""
 
-            def run(*member, u=u[k]):
-                return outputs(network, member, member[-1][0], u)
+        def one(weights, start, u):
+            def run(*own):
+                return outputs(network, own, own[-1][0], u)
 
-            own = (*(w[m] for w in params[:-1]), params[-1][m, k][None])
+            own = (*weights, start[None])
             slopes = jax.jacfwd(run, argnums=tuple(range(len(own))))(*own)
-            shape = (30, outputs_, -1)
-            J = jnp.concatenate([d.reshape(shape) for d in slopes], axis=2)
-            found.append((run(*own), J))
-        y, J = zip(*found, strict=True)
-        return jnp.stack(y, axis=-1), jnp.stack(J, axis=-1)
+            J = [d.reshape(len(u), outputs_, -1) for d in slopes]
+            return run(*own), jnp.concatenate(J, axis=2)
 
-    (y, J), pullback = jax.vjp(lambda params: sweep(network, params, u), params)
+        of_records = jax.vmap(one, (None, 0, 0))
+        found = jax.vmap(of_records, (0, 0, None))(params[:-1], params[-1], u)
+        return tuple(jnp.moveaxis(a.reshape(4, *a.shape[2:]), 0, -1) for a in found)
+
+    swept = jax.jit(lambda params: sweep(network, params, u))
+    (y, J), pullback = jax.vjp(swept, params)
     expected, plain_pullback = jax.vjp(jax.jit(plainly), params)
     np.testing.assert_allclose(y, expected[0], atol=1e-12)
     np.testing.assert_allclose(J, expected[1], atol=1e-10)
