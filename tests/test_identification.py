@@ -146,8 +146,9 @@ def test_costs_of_two_curvatures_are_not_compared(monkeypatch) -> None:
     )
     wide = Network((2, 12, 1))
     kinds = ("row+column",) * 2
-    sizes = estimate("kronecker", wide.shapes, len(rows.y))[1], 1.02
-    settings = Settings(SparseBayes(), kinds, memory_limit=float(np.prod(sizes)))
+    # Just enough for the approximation.
+    limit = 1.02 * estimate("kronecker", wide.shapes, len(rows.y))[1]
+    settings = Settings(SparseBayes(), kinds, memory_limit=limit)
     run = Identification(wide, rows, settings, key=jax.random.key(0))
     run._cycles("settle", 6, steps=2)
     assert run.descent.problem.curvature.name == "kronecker"
@@ -160,10 +161,9 @@ def test_costs_of_two_curvatures_are_not_compared(monkeypatch) -> None:
     )
     network, state = run._here()
     weakest = moves.candidates(network, state, rows)[:11]
-    before = run.descent.cost
+    monkeypatch.setattr(run, "_record", lambda phase: None)
     assert run._refitted(moves.remove(network, state, rows, weakest))
-    assert set(compared[:-2]) == {"kronecker"}
-    assert run.descent.cost < before
+    assert set(compared) == {"kronecker"}
     assert run.descent.problem.curvature.name == "gauss-newton"
     found = run._finish(Outcome.CYCLES)
     assert found.curvature == "gauss-newton"
