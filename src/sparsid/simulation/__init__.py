@@ -1,0 +1,1 @@
+"""Models that simulate, fitted to their free run: linear first."""

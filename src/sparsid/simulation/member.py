@@ -1,0 +1,304 @@
+"""One member: a structure with its parameters, fitted to its free run by the evidence.
+
+The cost is -2 log evidence of the linearised model,
+
+    sum log F + |r|^2 + sum (w - m)^2 / v + log|I + V^1/2 J'J V^1/2|,
+
+with whitened residual ``r`` and derivative ``J``, innovation variances ``F``, prior
+means ``m`` and variances ``v``. Steps are those of Gauss and Newton, damped as Marquardt
+does, and taken only if the whole cost falls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from sparsid.kernel.whitening import whiten
+from sparsid.models.canonical import Structure
+from sparsid.simulation.noise import (
+    LARGEST_ORDER,
+    SAMPLES_EACH,
+    Autoregression,
+    moments_of,
+)
+
+Values = NDArray[np.float64]
+
+START_DAMPING = 1e-2
+SMALLEST_DAMPING, LARGEST_DAMPING = 1e-10, 1e10
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A stretch to run over, in scaled units.
+
+    ``u`` is delayed and ends with the constant; ``seen`` is one where an output was
+    measured and may be learnt from.
+    """
+
+    u: Values
+    y: Values
+    seen: Values
+
+    @staticmethod
+    def of(u: Values, y: Values, hidden: Any = None) -> Run:
+        """Return a run, without some samples of the outputs."""
+        seen = np.isfinite(y)
+        if hidden is not None:
+            seen &= ~np.asarray(hidden)[:, None]
+        full = np.concatenate([u, np.ones((len(u), 1))], axis=1)
+        return Run(
+            np.ascontiguousarray(full), np.where(seen, y, 0.0), seen.astype(float)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """Independent Gaussians; variances of a group are one number that is learnt.
+
+    ``groups`` is the number of each parameter's group, -1 where the variance stays.
+    """
+
+    mean: Values
+    variance: Values
+    groups: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What a fit needs to know of a point."""
+
+    normal: Values
+    gradient: Values
+    squares: float
+    log_noise: float
+    raw: list[Values]
+
+    def cost(self, w: Values, prior: Prior) -> float:
+        """Return the whole cost."""
+        if not np.isfinite(self.squares):
+            return np.inf
+        scale = np.sqrt(prior.variance)
+        B = scale[:, None] * self.normal * scale
+        B[np.diag_indices_from(B)] += 1.0
+        try:
+            L = np.linalg.cholesky(B)
+        except np.linalg.LinAlgError:
+            return np.inf
+        paid = ((w - prior.mean) ** 2 / prior.variance).sum()
+        volume = 2.0 * np.log(np.diagonal(L)).sum()
+        return float(self.log_noise + self.squares + paid + volume)
+
+    def covariance(self, prior: Prior) -> Values:
+        """Return the covariance of the parameters."""
+        scale = np.sqrt(prior.variance)
+        B = scale[:, None] * self.normal * scale
+        B[np.diag_indices_from(B)] += 1.0
+        inverse = scipy.linalg.cho_solve(
+            (np.linalg.cholesky(B), True), np.eye(len(B)), check_finite=False
+        )
+        return np.asarray(scale[:, None] * inverse * scale)
+
+
+class Member:
+    """A fit under way.
+
+    Parameters
+    ----------
+    theta, starts
+        Parameters, and the start state of every run.
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        runs: Sequence[Run],
+        theta: Values,
+        starts: Values,
+        prior: Prior,
+        noise: Sequence[Autoregression],
+    ) -> None:
+        self.structure, self.runs = structure, list(runs)
+        self.w = np.concatenate([theta, np.ravel(starts)])
+        self.prior, self.noise = prior, list(noise)
+        self.damping, self.growth = START_DAMPING, 2.0
+        self.at = self.evaluate(self.w)
+        self.cost = self.at.cost(self.w, self.prior)
+        self.costs = [self.cost]
+
+    @property
+    def theta(self) -> Values:
+        """Parameters of the structure."""
+        return self.w[: self.structure.parameters]
+
+    @property
+    def starts(self) -> Values:
+        """Start states, run by run."""
+        return self.w[self.structure.parameters :].reshape(len(self.runs), -1)
+
+    # -- evaluation ----------------------------------------------------------------
+
+    def _split(self, w: Values) -> tuple[Values, Values]:
+        p = self.structure.parameters
+        return w[:p], w[p:].reshape(len(self.runs), -1)
+
+    def outputs(self, w: Values | None = None) -> list[Values]:
+        """Return the free runs."""
+        theta, starts = self._split(self.w if w is None else w)
+        return [
+            self.structure.run(theta, x, run.u)[0]
+            for x, run in zip(starts, self.runs, strict=True)
+        ]
+
+    def evaluate(self, w: Values) -> Evaluation:
+        """Return residual and derivative at a point, as normal matrices."""
+        theta, starts = self._split(w)
+        raw = []
+        for start, run in zip(starts, self.runs, strict=True):
+            y, _, dy, _ = self.structure.sensitivities(theta, start, run.u)
+            dy[:, :, -1] = run.y - y
+            if not np.isfinite(dy[-1]).all():
+                nothing = np.zeros((len(w), len(w)))
+                return Evaluation(nothing, nothing[0], np.inf, 0.0, [])
+            raw.append(dy)
+        return self._whitened(raw, self.noise)
+
+    def _whitened(
+        self, raw: list[Values], noise: Sequence[Autoregression]
+    ) -> Evaluation:
+        """Return the normal matrices for a noise."""
+        p, n = self.structure.parameters, self.structure.sizes.states
+        count = p + n * len(self.runs)
+        normal, gradient = np.zeros((count, count)), np.zeros(count)
+        squares = log_noise = 0.0
+        for r, (dy, run) in enumerate(zip(raw, self.runs, strict=True)):
+            own = np.r_[0:p, p + r * n : p + (r + 1) * n]
+            for o, law in enumerate(noise):
+                columns = dy[:, o].copy()
+                log_noise += whiten(
+                    law.predictors,
+                    law.variances,
+                    law.ahead,
+                    np.ascontiguousarray(run.seen[:, o]),
+                    columns,
+                )
+                M = columns.T @ columns
+                normal[np.ix_(own, own)] += M[:-1, :-1]
+                gradient[own] += M[:-1, -1]
+                squares += M[-1, -1]
+        return Evaluation(normal, gradient, float(squares), float(log_noise), raw)
+
+    # -- moves ---------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """Take one damped step if the cost falls by it; return whether it did."""
+        precision = 1.0 / self.prior.variance
+        normal, residual = self.at.normal, self.w - self.prior.mean
+        slope = self.at.gradient - precision * residual
+        diagonal = np.diagonal(normal) + precision
+        scale = 1.0 / np.sqrt(diagonal)
+        M = scale[:, None] * normal * scale
+        M[np.diag_indices_from(M)] = 1.0 + self.damping
+        try:
+            factor = scipy.linalg.cho_factor(M, check_finite=False)
+            d = scale * scipy.linalg.cho_solve(factor, scale * slope, check_finite=False)
+        except scipy.linalg.LinAlgError:
+            d = np.full(len(self.w), np.nan)
+        promised = float(d @ (slope + self.damping * diagonal * d))
+        if np.isfinite(d).all():
+            w = self.w + d
+            at = self.evaluate(w)
+            cost = at.cost(w, self.prior)
+        else:
+            cost = np.inf
+        fall = self.cost - cost
+        if np.isfinite(cost) and fall > 0:
+            gain = min(fall / max(promised, 1e-300), 1.0)
+            self.damping *= max(1.0 / 5.0, 1.0 - (2.0 * gain - 1.0) ** 3)
+            self.growth = 2.0
+            self.w, self.at, self.cost = w, at, cost
+        else:
+            self.damping *= self.growth
+            self.growth *= 2.0
+        self.damping = min(max(self.damping, SMALLEST_DAMPING), LARGEST_DAMPING)
+        return fall > 0
+
+    def update_prior(self, power: float = 0.5) -> None:
+        """Update the variances of the groups if the cost falls by it.
+
+        ``v <- v (e / gamma)^power`` with ``e = |w|^2 / v`` and the effective number of
+        parameters ``gamma`` of the group.
+        """
+        groups = self.prior.groups
+        learnt = groups >= 0
+        if not learnt.any():
+            return
+        C = np.diagonal(self.at.covariance(self.prior))
+        v = self.prior.variance
+        gamma = np.bincount(groups[learnt], (1.0 - C / v)[learnt])
+        energy = np.bincount(
+            groups[learnt], ((self.w - self.prior.mean) ** 2 / v)[learnt]
+        )
+        ratio = np.clip(energy / np.maximum(gamma, 1e-12), 1e-4, 1e4) ** power
+        variance = v.copy()
+        variance[learnt] = np.clip(v[learnt] * ratio[groups[learnt]], 1e-10, 1e6)
+        prior = replace(self.prior, variance=variance)
+        cost = self.at.cost(self.w, prior)
+        if cost <= self.cost:
+            self.prior, self.cost = prior, cost
+
+    def update_noise(self) -> None:
+        """Estimate the noise anew, and keep it if the cost falls by it.
+
+        From the moments of ``r r' + J C J'``: the residual, and what it would have been
+        larger for other weights that the data allow.
+        """
+        noise = self.estimated_noise()
+        at = self._whitened(self.at.raw, noise)
+        cost = at.cost(self.w, self.prior)
+        if cost < self.cost:
+            self.noise, self.at, self.cost = noise, at, cost
+
+    def estimated_noise(self) -> list[Autoregression]:
+        """Return the noise of the residuals."""
+        p, n = self.structure.parameters, self.structure.sizes.states
+        L = np.linalg.cholesky(
+            self.at.covariance(self.prior) + 1e-14 * np.eye(len(self.w))
+        )
+        found = []
+        for o in range(self.structure.sizes.outputs):
+            samples = sum(run.seen[:, o].sum() for run in self.runs)
+            most = int(min(LARGEST_ORDER, samples // SAMPLES_EACH))
+            sums, pairs = np.zeros(most + 1), np.zeros(most + 1)
+            for r, (dy, run) in enumerate(zip(self.at.raw, self.runs, strict=True)):
+                own = np.r_[0:p, p + r * n : p + (r + 1) * n]
+                spread = dy[:, o, :-1] @ L[own]
+                signals = np.concatenate([dy[:, o, -1:], spread], axis=1)
+                more = moments_of(signals, run.seen[:, o], most)
+                sums, pairs = sums + more[0], pairs + more[1]
+            enough = np.flatnonzero(pairs < SAMPLES_EACH)
+            stop = int(enough[0]) if enough.size else most + 1
+            taper = (samples - np.arange(stop)) / samples
+            moments = sums[:stop] / np.maximum(pairs[:stop], 1.0) * taper
+            found.append(Autoregression.of(moments, max(samples, 2.0)))
+        return found
+
+    def cycle(self, noise: bool = True) -> None:
+        """Take a step, then update variances and noise."""
+        self.step()
+        self.update_prior()
+        if noise:
+            self.update_noise()
+        self.costs.append(self.cost)
+
+    def settled(self, window: int, tolerance: float) -> bool:
+        """Return whether the cost hardly falls any more."""
+        if len(self.costs) <= window:
+            return False
+        return self.costs[-1 - window] - self.costs[-1] < window * tolerance
