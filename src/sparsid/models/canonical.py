@@ -109,7 +109,7 @@ class Pole:
         """Return the parameters that give these poles."""
         if self.kind == "one":
             return []
-        inside = 1.0 - 1e-9
+        inside = 1.0 - 1e-4
         if self.kind == "leak":
             value = float(np.clip(np.real(poles[0]), 1e-9, inside))
             return [float(np.log(-np.log(value) / self.scale))]

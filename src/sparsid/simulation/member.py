@@ -265,6 +265,19 @@ class Member:
         if cost < self.cost:
             self.noise, self.at, self.cost = noise, at, cost
 
+    def whiten_by_squares(self) -> None:
+        """Count the residual as white noise of its mean square."""
+        noise = []
+        for o in range(self.structure.sizes.outputs):
+            total = count = 0.0
+            for dy, run in zip(self.at.raw, self.runs, strict=True):
+                total += float((run.seen[:, o] * dy[:, o, -1] ** 2).sum())
+                count += float(run.seen[:, o].sum())
+            noise.append(Autoregression.white(total / max(count, 1.0)))
+        self.noise = noise
+        self.at = self._whitened(self.at.raw, noise)
+        self.cost = self.at.cost(self.w, self.prior)
+
     def estimated_noise(self) -> list[Autoregression]:
         """Return the noise of the residuals."""
         p, n = self.structure.parameters, self.structure.sizes.states

@@ -1,0 +1,145 @@
+"""The nonlinear model: neurons beside a linear one that was fitted first.
+
+Neurons begin along a direction that may carry the nonlinearity (an output, an input,
+the states, at random) with hardly any effect, so that the first step starts from the
+linear model's error. Everything is then refined together by the evidence: a neuron's
+effects share a prior variance, and so do the weights from each state and each input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsid.kernel.activations import TANH
+from sparsid.models.canonical import Sizes, Structure
+from sparsid.models.structures.linear import linear
+from sparsid.simulation.member import Member, Prior, Run
+from sparsid.simulation.noise import Autoregression
+
+Values = NDArray[np.float64]
+
+DIRECTIONS = ("output", "input", "states", "random", "output and input", "free")
+NEURONS = 8
+# Effect of a neuron at first; spread of the arguments' offsets.
+EFFECT, OFFSETS = 1e-3, 1.5
+
+
+@dataclass(frozen=True)
+class Variances:
+    """Prior variances at first; those of effects and sources are learnt."""
+
+    poles: float = 1.0
+    linear: float = 1.0
+    effect: float = 0.1
+    source: float = 1.0
+    offset: float = 4.0
+    start: float = 4.0
+
+
+def directions(
+    kind: str, states: Values, outputs: Values, u: Values, count: int, rng: np.random.Generator
+) -> tuple[Values, Values]:
+    """Return F and H of neurons whose arguments have unit variance.
+
+    Parameters
+    ----------
+    states, outputs, u
+        What the linear model goes through, sample by sample; ``u`` with the constant.
+    """
+    nx, nu = states.shape[1], u.shape[1] - 1
+    F, H = np.zeros((count, nx)), np.zeros((count, nu + 1))
+    each = count if kind == "free" else 1
+    draw_x, draw_u = rng.normal(size=(each, nx)), rng.normal(size=(each, nu))
+    through = np.linalg.lstsq(states, outputs - outputs.mean(axis=0), rcond=None)[0].T
+    mixed = rng.normal(size=(each, outputs.shape[1])) @ through
+    if kind in ("output", "output and input"):
+        F[:] = mixed
+    if kind in ("input", "output and input"):
+        H[:, :nu] = draw_u if nu > 1 or kind != "input" else 1.0
+    if kind in ("states", "random", "free"):
+        F[:] = draw_x
+    if kind in ("random", "free"):
+        H[:, :nu] = draw_u
+    z = states @ F.T + u @ H.T
+    spread = np.maximum(z.std(axis=0), 1e-9)
+    slopes = np.exp(rng.uniform(np.log(0.5), np.log(1.5), size=count)) / spread
+    F, H = F * slopes[:, None], H * slopes[:, None]
+    H[:, nu] = np.linspace(-OFFSETS, OFFSETS, count) - z.mean(axis=0) * slopes
+    return F, H
+
+
+def begun(
+    base: Member, kind: str, rng: np.random.Generator, neurons: int = NEURONS,
+    kinds: Sequence[int] | None = None, variances: Variances = Variances(),
+) -> Member:
+    """Return a member that starts from a linear one."""
+    old, sizes = base.structure, base.structure.sizes
+    kinds = [TANH] * neurons if kinds is None else list(kinds)
+    new = linear(
+        Sizes(sizes.states, sizes.inputs, len(kinds), sizes.outputs), old.poles, kinds
+    )
+    theta = np.zeros(new.parameters)
+    theta[: new.leading] = base.theta[: old.leading]
+    for name in "BCD":
+        theta[new.where(name)] = base.theta[old.where(name)]
+    runs = base.runs
+    passed = [
+        old.run(base.theta, x, run.u) for x, run in zip(base.starts, runs, strict=True)
+    ]
+    states = np.concatenate([x[:-1] for _, x in passed])
+    outputs = np.concatenate([y for y, _ in passed])
+    u = np.concatenate([run.u for run in runs])
+    F, H = directions(kind, states, outputs, u, len(kinds), rng)
+    theta[new.where("F")], theta[new.where("H")] = F.ravel(), H.ravel()
+    theta[new.where("E")] = EFFECT * rng.normal(size=sizes.states * len(kinds))
+    return Member(
+        new, runs, theta, base.starts, prior_of(new, theta, len(runs), variances),
+        base.noise,
+    )
+
+
+def prior_of(structure: Structure, theta: Values, runs: int, variances: Variances) -> Prior:
+    """Return the prior: around the linear model, and around no neuron."""
+    sizes = structure.sizes
+    count = structure.parameters + runs * sizes.states
+    mean, variance = np.zeros(count), np.ones(count)
+    groups = np.full(count, -1, dtype=np.int64)
+    variance[: structure.leading] = variances.poles
+    mean[: structure.leading] = theta[: structure.leading]
+    variance[structure.parameters :] = variances.start
+    for k, (matrix, _, j) in enumerate(structure.free):
+        p = structure.leading + k
+        if matrix in "ABCD":
+            mean[p], variance[p] = theta[p], variances.linear
+        elif matrix in "EG":
+            groups[p], variance[p] = j, variances.effect
+        elif matrix == "F":
+            groups[p], variance[p] = sizes.neurons + j, variances.source
+        elif j < sizes.inputs:
+            groups[p] = sizes.neurons + sizes.states + j
+            variance[p] = variances.source
+        else:
+            variance[p] = variances.offset
+    return Prior(mean, variance, groups)
+
+
+def fit(member: Member, cycles: int, warm: int = 8, coloured: bool = True) -> Member:
+    """Refine a member: a few steps with fixed variances first, then by the evidence."""
+    for k in range(cycles):
+        member.step()
+        if k < warm:
+            member.whiten_by_squares()
+        else:
+            member.update_prior()
+            if coloured:
+                member.update_noise()
+            else:
+                member.whiten_by_squares()
+        member.costs.append(member.cost)
+        if k > warm + 10 and member.settled(6, 0.02):
+            break
+    return member
