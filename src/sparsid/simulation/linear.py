@@ -65,23 +65,23 @@ class LinearModel:
 
 
 def realisations(
-    runs: Sequence[Run], orders: Sequence[int], largest: int
+    runs: Sequence[Run], regressions: Sequence[int], orders: Sequence[int]
 ) -> list[dict[int, tuple[Values, Values]]]:
     """Return for every regression, order by order, A and B of a state space."""
     ny, nu = runs[0].y.shape[1], runs[0].u.shape[1] - 1
     found = []
-    for m in orders:
+    for m in regressions:
         lagged = Lagged.of(runs, m, m)
         if lagged.rows < len(lagged.gram):
             continue
         theta, _ = lagged.solve(lagged.columns(m, (0,) * nu))
-        rows = max(min(MARKOV // 2, 300 // max(ny, nu)), largest + 2)
+        rows = max(min(MARKOV // 2, 300 // max(ny, nu)), max(orders) + 2)
         h = impulse_response(theta, m, ny, nu, 2 * rows + 1)
         H = np.block([[h[i + j + 1] for j in range(rows)] for i in range(rows)])
         U, s, Vt = scipy.linalg.svd(H, full_matrices=False, check_finite=False)
         balanced = {}
-        for n in range(1, min(largest, len(s)) + 1):
-            if s[n - 1] < 1e-9 * s[0] or s[0] == 0.0:
+        for n in orders:
+            if n > len(s) or s[n - 1] < 1e-9 * s[0] or s[0] == 0.0:
                 break
             O = U[:, :n] * np.sqrt(s[:n])
             R = np.sqrt(s[:n])[:, None] * Vt[:n]
@@ -223,10 +223,13 @@ def refined(
 
 
 def candidates(
-    signals: Signals, delays: tuple[int, ...], fold: int | None, largest: int,
+    signals: Signals,
+    delays: tuple[int, ...],
+    fold: int | None,
+    orders: Sequence[int],
     steps: int = STEPS,
 ) -> dict[int, Member]:
-    """Return the refined linear model of every order."""
+    """Return the refined linear models of some orders."""
     runs = signals.runs(delays, fold)
     samples = sum(int(run.seen.all(axis=1).sum()) for run in runs)
     width = signals.outputs + signals.inputs
@@ -234,11 +237,11 @@ def candidates(
     lagged = Lagged.of(runs, min(8, most), min(8, most))
     small = [m for m in SCANNED_ORDERS if m <= most]
     by_criterion = min(small, key=lambda m: lagged.bic(m, (0,) * signals.inputs))
-    orders = sorted({by_criterion, *(m for m in REGRESSIONS if m <= most)})
+    regressions = sorted({by_criterion, *(m for m in REGRESSIONS if m <= most)})
     radius = 1.0 - 1.0 / (3.0 * max(len(run.y) for run in runs))
     found: dict[int, Member] = {}
-    families = realisations(runs, orders, largest)
-    for n in range(1, largest + 1):
+    families = realisations(runs, regressions, orders)
+    for n in orders:
         best = None
         for family in families:
             if n not in family:

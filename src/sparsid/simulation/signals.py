@@ -21,10 +21,14 @@ SHOWN = 20
 
 @dataclass(frozen=True, eq=False)
 class Signals:
-    """Inputs and outputs run by run, standardised; gaps in outputs are NaN."""
+    """Inputs and outputs run by run, standardised; gaps in outputs are NaN.
+
+    ``zero`` are the standardised values of inputs and outputs that measure nothing.
+    """
 
     u: tuple[Values, ...]
     y: tuple[Values, ...]
+    zero: tuple[Values, Values] | None = None
 
     @property
     def inputs(self) -> int:
@@ -66,7 +70,7 @@ class Signals:
             u.append(ui[:left])
             y.append(yi[:left])
             left -= len(ui)
-        return Signals(tuple(u), tuple(y))
+        return Signals(tuple(u), tuple(y), self.zero)
 
     def held_out(self, outputs: Sequence[Values], fold: int) -> tuple[float, float]:
         """Return the sum of squared errors in hidden blocks, and how many they are."""
