@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 import sparsid
-from sparsid.calibration import LEVELS, calibration, recalibrate
 from sparsid.datasets import Benchmark, simulated_tanks
-from sparsid.forecasts import BandFactors
-from sparsid.processes import ONE_CORE, keep_freed_memory
+from sparsid.parallel.local import ONE_CORE, keep_freed_memory
+from sparsid.results.forecast import BandFactors
+from sparsid.validation.calibration import LEVELS, calibration, recalibrate
 
 MODELS = {"narx": sparsid.NARX, "state-space": sparsid.StateSpace}
 AUTOMATIC = "automatic"

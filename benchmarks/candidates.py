@@ -21,11 +21,11 @@ import numpy as np
 
 import sparsid
 from sparsid.automatic import NEURONS, STATES, VARIANTS, clearly_best
-from sparsid.calibration import BLOCKS, TRIAL_CYCLES, TRIAL_STARTS
-from sparsid.copies import Errors, held_out_errors, held_out_fits
 from sparsid.datasets import simulated_tanks, systems
 from sparsid.datasets.benchmark import Benchmark
-from sparsid.processes import ONE_CORE, keep_freed_memory
+from sparsid.fitting.cross_validation import Errors, held_out_errors, held_out_fits
+from sparsid.parallel.local import ONE_CORE, keep_freed_memory
+from sparsid.validation.calibration import BLOCKS, TRIAL_CYCLES, TRIAL_STARTS
 
 Row = dict[str, Any]
 # States (of one output), neurons, kind of prior.

@@ -15,13 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import sparsid
-from sparsid.fitting import regression
-from sparsid.identification import identify
+from sparsid.bayes.variance_rules import SparseBayes
+from sparsid.data.scaling import Scaling
+from sparsid.fitting.narx import regression
+from sparsid.fitting.narx_one_step import identify
+from sparsid.fitting.settings import Settings
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network
-from sparsid.rules import SparseBayes
-from sparsid.scaling import Scaling
-from sparsid.settings import Settings
 
 BLOCKS = 8
 # Blocks of the estimation record with overflow.

@@ -22,14 +22,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from sparsid import datasets
-from sparsid.curvature import APPROXIMATE, choose
-from sparsid.evidence import Problem, State, Weights, evaluate, step
-from sparsid.fitting import regression
+from sparsid.bayes.cost import Problem, State, Weights, evaluate, step
+from sparsid.bayes.curvature import APPROXIMATE, choose
+from sparsid.bayes.objective import OneStep, Regression
+from sparsid.bayes.prior import start_prior
+from sparsid.data.scaling import Scaling
+from sparsid.fitting.narx import regression
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network
-from sparsid.objectives import OneStep, Regression
-from sparsid.priors import start_prior
-from sparsid.scaling import Scaling
 
 KIND = "row+column"
 START_NOISE = 0.01

@@ -26,20 +26,20 @@ import numpy as np
 from scipy.optimize import nnls
 
 import sparsid
-from sparsid import free_fitting
-from sparsid.baselines import Arx
-from sparsid.calibration import BLOCKS as TRIAL_BLOCKS
-from sparsid.calibration import (
+from sparsid.data.pieces import held_out
+from sparsid.data.scaling import Scaling
+from sparsid.datasets import simulated_tanks, systems
+from sparsid.fitting import state_space
+from sparsid.fitting.cross_validation import held_out_errors, held_out_fits
+from sparsid.parallel.local import keep_freed_memory
+from sparsid.validation.baselines import Arx
+from sparsid.validation.calibration import BLOCKS as TRIAL_BLOCKS
+from sparsid.validation.calibration import (
     TRIAL_CYCLES,
     TRIAL_STARTS,
     band_factor,
     held_out_bands,
 )
-from sparsid.copies import held_out_errors, held_out_fits
-from sparsid.datasets import simulated_tanks, systems
-from sparsid.processes import keep_freed_memory
-from sparsid.scaling import Scaling
-from sparsid.stretches import held_out
 
 Row = dict[str, Any]
 # Held-out blocks, and starts of the copy for each.
@@ -111,7 +111,7 @@ def poor_members(seeds: range, recipe: Recipe) -> list[Row]:
     """Compare rules for dropping members on blocks that they did not learn from."""
     record = sparsid.datasets.load("cascaded-tanks").estimation
     # All members, to compare rules on the same ones.
-    free_fitting.POOR = np.inf
+    state_space.POOR = np.inf
     rows = []
     for seed in seeds:
         model = sparsid.StateSpace(

@@ -31,13 +31,13 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import sparsid
-from sparsid.curvature import choose
+from sparsid.bayes.cost import Problem, State, Weights, evaluate, step
+from sparsid.bayes.curvature import choose
+from sparsid.bayes.objective import OneStep, Regression
+from sparsid.bayes.prior import start_prior
 from sparsid.datasets import systems
-from sparsid.evidence import Problem, State, Weights, evaluate, step
 from sparsid.models.network import Network
-from sparsid.objectives import OneStep, Regression
-from sparsid.priors import start_prior
-from sparsid.processes import keep_freed_memory
+from sparsid.parallel.local import keep_freed_memory
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt

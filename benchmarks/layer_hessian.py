@@ -20,11 +20,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from sparsid import datasets
-from sparsid.curvature.forms import block_hessian
-from sparsid.fitting import regression
+from sparsid.bayes.curvature.forms import block_hessian
+from sparsid.data.scaling import Scaling
+from sparsid.fitting.narx import regression
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network
-from sparsid.scaling import Scaling
 
 NOISE = 0.01
 

@@ -31,17 +31,17 @@ import jax.numpy as jnp
 from threadpoolctl import threadpool_limits
 
 from sparsid import datasets
-from sparsid.curvature import choose, forms
-from sparsid.evidence import Problem, State, Weights, evaluate
-from sparsid.fitting import regression
+from sparsid.bayes.cost import Problem, State, Weights, evaluate
+from sparsid.bayes.curvature import choose, forms
+from sparsid.bayes.objective import OneStep, Regression
+from sparsid.bayes.prior import start_prior
+from sparsid.bayes.sensitivities import sweep as swept
+from sparsid.data.scaling import Scaling
+from sparsid.fitting.narx import regression
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network
 from sparsid.models.state_space import StateNetwork
-from sparsid.objectives import OneStep, Regression
-from sparsid.priors import start_prior
-from sparsid.processes import ONE_CORE, keep_freed_memory
-from sparsid.scaling import Scaling
-from sparsid.sweeps import sweep as swept
+from sparsid.parallel.local import ONE_CORE, keep_freed_memory
 
 Row = dict[str, Any]
 WIDTHS, LAG = (11, 100, 100, 1), 5

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 import sparsid
-from sparsid.baselines import Arx
+from sparsid.data.scaling import Scaling
 from sparsid.models.narx import Lags
-from sparsid.scaling import Scaling
+from sparsid.validation.baselines import Arx
 
 
 def linear_arx(benchmark: sparsid.datasets.Benchmark, lags: int) -> float:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparsid.outcomes import Outcome
+from sparsid.fitting.outcome import Outcome
 from sparsid.studies import runner
 
 

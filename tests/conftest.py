@@ -12,14 +12,15 @@ from jaxtyping import install_import_hook
 install_import_hook(
     [
         "sparsid.models",
-        "sparsid.curvature",
-        "sparsid.objectives",
-        "sparsid.priors",
-        "sparsid.moves",
-        "sparsid.posterior",
-        "sparsid.rules",
-        "sparsid.evidence",
-        "sparsid.descent",
+        "sparsid.bayes.cost",
+        "sparsid.bayes.curvature",
+        "sparsid.bayes.objective",
+        "sparsid.bayes.posterior",
+        "sparsid.bayes.prior",
+        "sparsid.bayes.variance_rules",
+        "sparsid.data.runs",
+        "sparsid.fitting.descent",
+        "sparsid.fitting.pruning",
     ],
     "beartype.beartype",
 )

@@ -8,12 +8,12 @@ from inline import Inline
 
 import sparsid
 from sparsid import InputError, Record, automatic
-from sparsid.baselines import Arx
-from sparsid.copies import Errors
+from sparsid.data.pieces import excerpts
+from sparsid.data.scaling import Scaling
 from sparsid.datasets import systems
-from sparsid.free_fitting import FreeRunFit
-from sparsid.scaling import Scaling
-from sparsid.stretches import excerpts
+from sparsid.fitting.cross_validation import Errors
+from sparsid.fitting.state_space import FreeRunFit
+from sparsid.validation.baselines import Arx
 
 
 def second_order(seed=0, samples=300, noise=0.02):
@@ -41,7 +41,7 @@ def few_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(automatic, "NEURONS", 3)
     monkeypatch.setattr(automatic, "VARIANTS", ())
     monkeypatch.setattr(automatic, "BLOCKS", 4)
-    monkeypatch.setattr("sparsid.calibration.TRIAL_STARTS", 1)
+    monkeypatch.setattr("sparsid.validation.calibration.TRIAL_STARTS", 1)
     # Its fits are tested with it.
     monkeypatch.setattr(automatic, "recalibrate", lambda model, records, blocks: model)
 

@@ -19,20 +19,20 @@ from typer.testing import CliRunner, Result
 
 import sparsid
 from sparsid import datasets, errors
-from sparsid.baselines import Arx, persistence
 from sparsid.cli import app as commands
 from sparsid.cli.app import app
 from sparsid.cli.data import load_data
-from sparsid.cli.evaluation import over_segments
 from sparsid.cli.progress import FitProgress, Interrupt, TimeLeft
 from sparsid.cli.results import FILES, PICTURES, ResultFolder
+from sparsid.data.files import write_csv
+from sparsid.data.record import Record
+from sparsid.data.scaling import Scaling
 from sparsid.datasets import Benchmark, simulated_tanks
 from sparsid.estimators import NARX
-from sparsid.history import Progress
+from sparsid.fitting.progress import Progress
 from sparsid.models.narx import Lags
-from sparsid.reading import write_csv
-from sparsid.records import Record
-from sparsid.scaling import Scaling
+from sparsid.validation.baselines import Arx, persistence
+from sparsid.validation.evaluation import over_segments
 
 SMALL = ["--lags", "2", "--hidden", "6", "--max-cycles", "45", "--no-report"]
 LEFT = sorted([*FILES, PICTURES])

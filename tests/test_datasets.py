@@ -12,12 +12,12 @@ import pytest
 from scipy.io import savemat
 
 from sparsid import datasets
-from sparsid.caching import cache_folder
+from sparsid.data.record import Record
 from sparsid.datasets import DatasetUnavailable, cascaded_tanks, simulated_tanks
 from sparsid.datasets.benchmark import Benchmark, FinishedModel
 from sparsid.datasets.simulated_tanks import Physics, simulate
 from sparsid.errors import FileFormatError, InputError
-from sparsid.records import Record
+from sparsid.parallel.cache import cache_folder
 
 DATA = os.environ.get("SPARSID_DATA")
 needs_data = pytest.mark.skipif(not DATA, reason="SPARSID_DATA is not set")

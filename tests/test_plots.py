@@ -10,11 +10,11 @@ import pytest
 from matplotlib.figure import Figure
 
 from sparsid import plots
+from sparsid.data.record import Record
 from sparsid.datasets import simulated_tanks
 from sparsid.errors import InputError
 from sparsid.estimators import NARX
-from sparsid.forecasts import Forecast
-from sparsid.records import Record
+from sparsid.results.forecast import Forecast
 
 
 def measured(outputs: int = 1, samples: int = 50, start: int = 0) -> Record:

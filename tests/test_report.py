@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import sparsid
+from sparsid.data.record import Record
 from sparsid.diagnostics import Diagnosis
 from sparsid.errors import InputError
-from sparsid.records import Record
 from sparsid.report.page import SECTIONS
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}

@@ -20,11 +20,11 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import sparsid
-from sparsid import engine
 from sparsid.cli.app import app
 from sparsid.cli.reproduce import StudyProgress, clock
 from sparsid.datasets import simulated_tanks
 from sparsid.errors import DatasetUnavailable, FileFormatError, InputError
+from sparsid.parallel import fingerprint
 from sparsid.studies import (
     comparators,
     prediction,
@@ -161,9 +161,9 @@ def test_comments_do_not_make_another_engine(tmp_path: Path) -> None:
     prints = []
     for text in ("x = 1\n", '"""Doc."""\n# why\nx  =  1\n', "x = 2\n"):
         path.write_text(text)
-        prints.append(engine.code_fingerprint([path]))
+        prints.append(fingerprint.code_fingerprint([path]))
     assert prints[0] == prints[1] != prints[2]
-    assert engine.engine_fingerprint() == engine.engine_fingerprint()
+    assert fingerprint.engine_fingerprint() == fingerprint.engine_fingerprint()
 
 
 def test_nothing_half_written_is_left(tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=1800.0, help="seconds for a job")
     parser.add_argument("--quick", action="store_true", help="to see that it runs")
     options = parser.parse_args()
-    from sparsid.caching import cache_folder
+    from sparsid.parallel.cache import cache_folder
 
     folder = options.environments or cache_folder() / "rivals"
     chosen = [

@@ -25,7 +25,7 @@ from common import (
     versions,
 )
 
-from sparsid.processes import settle_on_one_core
+from sparsid.parallel.local import settle_on_one_core
 
 # Before JAX is imported: one core, and the folder for compiled programs.
 settle_on_one_core()
@@ -35,12 +35,12 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import sparsid  # noqa: E402
-from sparsid.curvature import choose  # noqa: E402
-from sparsid.evidence import Problem, State, Weights, evaluate  # noqa: E402
+from sparsid.bayes.cost import Problem, State, Weights, evaluate  # noqa: E402
+from sparsid.bayes.curvature import choose  # noqa: E402
+from sparsid.bayes.objective import OneStep, Regression  # noqa: E402
+from sparsid.bayes.posterior import laplace  # noqa: E402
+from sparsid.bayes.prior import start_prior  # noqa: E402
 from sparsid.models.network import Network  # noqa: E402
-from sparsid.objectives import OneStep, Regression  # noqa: E402
-from sparsid.posterior import laplace  # noqa: E402
-from sparsid.priors import start_prior  # noqa: E402
 
 PROTOCOLS = {
     "one_step_rmse": "one-step",

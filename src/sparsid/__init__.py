@@ -11,26 +11,26 @@ if TYPE_CHECKING:
     from sparsid import datasets as datasets
     from sparsid import plots as plots
     from sparsid.automatic import identify as identify
-    from sparsid.calibration import recalibrate as recalibrate
-    from sparsid.diagnostics import diagnose as diagnose
+    from sparsid.data.block_split import BlockSplit as BlockSplit
+    from sparsid.data.files import read as read
+    from sparsid.data.files import read_csv as read_csv
+    from sparsid.data.files import read_mat as read_mat
+    from sparsid.data.files import read_npz as read_npz
+    from sparsid.data.record import Record as Record
     from sparsid.errors import FileFormatError as FileFormatError
     from sparsid.errors import InputError as InputError
     from sparsid.estimators import NARX as NARX
     from sparsid.estimators import StateSpace as StateSpace
-    from sparsid.fitted import Fitted as Fitted
-    from sparsid.forecasts import Forecast as Forecast
-    from sparsid.history import Progress as Progress
-    from sparsid.outcomes import Outcome as Outcome
-    from sparsid.reading import read as read
-    from sparsid.reading import read_csv as read_csv
-    from sparsid.reading import read_mat as read_mat
-    from sparsid.reading import read_npz as read_npz
-    from sparsid.records import Record as Record
-    from sparsid.scores import fit_percent as fit_percent
-    from sparsid.scores import r2 as r2
-    from sparsid.scores import rmse as rmse
-    from sparsid.splitting import BlockSplit as BlockSplit
-    from sparsid.storage import load as load
+    from sparsid.fitting.outcome import Outcome as Outcome
+    from sparsid.fitting.progress import Progress as Progress
+    from sparsid.results.forecast import Forecast as Forecast
+    from sparsid.results.narx import Fitted as Fitted
+    from sparsid.results.storage import load as load
+    from sparsid.validation.calibration import recalibrate as recalibrate
+    from sparsid.validation.diagnosis import diagnose as diagnose
+    from sparsid.validation.scores import fit_percent as fit_percent
+    from sparsid.validation.scores import r2 as r2
+    from sparsid.validation.scores import rmse as rmse
 
     __version__: str
 
@@ -40,26 +40,26 @@ _HOMES = {
     "datasets": "sparsid.datasets",
     "plots": "sparsid.plots",
     "identify": "sparsid.automatic",
-    "recalibrate": "sparsid.calibration",
-    "diagnose": "sparsid.diagnostics",
+    "recalibrate": "sparsid.validation.calibration",
+    "diagnose": "sparsid.validation.diagnosis",
     "FileFormatError": "sparsid.errors",
     "InputError": "sparsid.errors",
     "NARX": "sparsid.estimators",
     "StateSpace": "sparsid.estimators",
-    "Fitted": "sparsid.fitted",
-    "Forecast": "sparsid.forecasts",
-    "Progress": "sparsid.history",
-    "Outcome": "sparsid.outcomes",
-    "read": "sparsid.reading",
-    "read_csv": "sparsid.reading",
-    "read_mat": "sparsid.reading",
-    "read_npz": "sparsid.reading",
-    "Record": "sparsid.records",
-    "fit_percent": "sparsid.scores",
-    "r2": "sparsid.scores",
-    "rmse": "sparsid.scores",
-    "BlockSplit": "sparsid.splitting",
-    "load": "sparsid.storage",
+    "Fitted": "sparsid.results.narx",
+    "Forecast": "sparsid.results.forecast",
+    "Progress": "sparsid.fitting.progress",
+    "Outcome": "sparsid.fitting.outcome",
+    "read": "sparsid.data.files",
+    "read_csv": "sparsid.data.files",
+    "read_mat": "sparsid.data.files",
+    "read_npz": "sparsid.data.files",
+    "Record": "sparsid.data.record",
+    "fit_percent": "sparsid.validation.scores",
+    "r2": "sparsid.validation.scores",
+    "rmse": "sparsid.validation.scores",
+    "BlockSplit": "sparsid.data.block_split",
+    "load": "sparsid.results.storage",
 }
 
 

@@ -15,28 +15,32 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from sparsid.baselines import Arx
-from sparsid.calibration import (
+from sparsid.data.pieces import excerpts, held_out, stretches_of
+from sparsid.data.record import Record, check_compatible
+from sparsid.data.scaling import Scaling
+from sparsid.data.tables import as_records
+from sparsid.errors import InputError
+from sparsid.estimators import NARX, Model, StateSpace
+from sparsid.fitting.cross_validation import (
+    Errors,
+    held_out_errors,
+    held_out_fits_apart,
+)
+from sparsid.fitting.outcome import Outcome
+from sparsid.fitting.progress import Progress, Report
+from sparsid.fitting.settings import LARGEST_COUNT, number, whole
+from sparsid.fitting.state_space import described, fit_free_run
+from sparsid.fitting.state_space_structure import most_starts
+from sparsid.parallel.pool import Crew, hire
+from sparsid.results.ensemble import Ensemble
+from sparsid.validation.baselines import Arx
+from sparsid.validation.calibration import (
     BLOCKS,
     TRIAL_CYCLES,
     factors_of,
     recalibrate,
     trial_starts,
 )
-from sparsid.copies import Errors, held_out_errors, held_out_fits_apart
-from sparsid.crews import Crew, hire
-from sparsid.ensemble import Ensemble
-from sparsid.errors import InputError
-from sparsid.estimators import NARX, Model, StateSpace
-from sparsid.frames import as_records
-from sparsid.free_fitting import described, fit_free_run
-from sparsid.history import Progress, Report
-from sparsid.outcomes import Outcome
-from sparsid.records import Record, check_compatible
-from sparsid.scaling import Scaling
-from sparsid.settings import LARGEST_COUNT, number, whole
-from sparsid.state_structure import most_starts
-from sparsid.stretches import excerpts, held_out, stretches_of
 
 log = logging.getLogger(__name__)
 

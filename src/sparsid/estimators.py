@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from sparsid.crews import hire
-from sparsid.ensemble import Ensemble
+from sparsid.data.record import Record
+from sparsid.data.tables import as_records
 from sparsid.errors import InputError
-from sparsid.fitted import Fitted
-from sparsid.fitting import fit_records
-from sparsid.forecasts import Forecast
-from sparsid.frames import as_records
-from sparsid.free_fitting import fit_free_run
-from sparsid.history import Report
-from sparsid.outcomes import Outcome
-from sparsid.records import Record
-from sparsid.scores import fit_percent
+from sparsid.fitting.narx import fit_records
+from sparsid.fitting.outcome import Outcome
+from sparsid.fitting.progress import Report
+from sparsid.fitting.state_space import fit_free_run
+from sparsid.parallel.pool import hire
+from sparsid.results.ensemble import Ensemble
+from sparsid.results.forecast import Forecast
+from sparsid.results.narx import Fitted
+from sparsid.validation.scores import fit_percent
 
 # What `score` gives a free run that diverged: finite, and below any run that did not.
 DIVERGED_SCORE = -1000.0
@@ -91,13 +91,13 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
 
     def summary(self) -> str:
         """Return what was identified, as text."""
-        from sparsid.summary import summary
+        from sparsid.results.summary import summary
 
         return summary(self)
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the model to one self-contained file."""
-        from sparsid.storage import save
+        from sparsid.results.storage import save
 
         save(self, path, overwrite=overwrite)
 
@@ -195,7 +195,7 @@ class NARX(Estimator[Fitted]):
         Add a linear path from regressors to outputs.
     prior
         ``"shape"``, ``"row"``, ``"column"``, ``"row+column"`` or ``"added"``; or one
-        for each layer. See `sparsid.priors`, also for the biases. Group lasso
+        for each layer. See `sparsid.bayes.prior`, also for the biases. Group lasso
         takes its groups from it; ridge and lasso have their own.
     method
         ``"sparse-bayes"``, or one of those it is compared with: ``"none"``,

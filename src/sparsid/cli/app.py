@@ -7,12 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from sparsid.caching import keep_compiled_programs
 from sparsid.cli import options as o
 from sparsid.cli.reproduce import studies
 from sparsid.cli.terminal import Commands
 from sparsid.errors import InputError
-from sparsid.processes import keep_freed_memory
+from sparsid.parallel.cache import keep_compiled_programs
+from sparsid.parallel.local import keep_freed_memory
 
 EXAMPLES = """
 [bold]Examples[/]
@@ -248,8 +248,8 @@ def report(
 def info(model: o.ModelFile, json: o.Json = False) -> None:
     """Show what a model file holds."""
     from sparsid.cli.results import as_json
-    from sparsid.storage import load
-    from sparsid.summary import result_dict, summary
+    from sparsid.results.storage import load
+    from sparsid.results.summary import result_dict, summary
 
     found = load(model)
     print(as_json(result_dict(found)) if json else summary(found))
@@ -258,7 +258,7 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
 def _settings(context: typer.Context) -> tuple[str, dict[str, Any]]:
     """Return the kind of model and its settings; refuse those given for another."""
     from sparsid.cli.identify import SETTINGS
-    from sparsid.settings import one_of
+    from sparsid.fitting.settings import one_of
 
     options, model = context.params, context.params["model"]
     known = set().union(*SETTINGS.values())

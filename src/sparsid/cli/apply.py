@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from sparsid.cli.evaluation import usable
 from sparsid.cli.results import add_forecast, as_json, check_new_file, record_columns
 from sparsid.cli.terminal import notes, results_console, side_console
+from sparsid.data.files import read, write_csv
+from sparsid.data.record import Record
 from sparsid.errors import InputError
 from sparsid.estimators import NARX
-from sparsid.forecasts import Channels, Forecast, over_segments
 from sparsid.plots import error_text
-from sparsid.reading import read, write_csv
-from sparsid.records import Record
-from sparsid.storage import load
+from sparsid.results.forecast import Channels, Forecast, over_segments
+from sparsid.results.storage import load
+from sparsid.validation.evaluation import usable
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from sparsid import datasets
+from sparsid.data.files import read
+from sparsid.data.record import Record, check_compatible
 from sparsid.datasets import Benchmark
 from sparsid.errors import InputError
-from sparsid.reading import read
-from sparsid.records import Record, check_compatible
 
 DEFAULT_TEST_FRACTION = 0.25
 

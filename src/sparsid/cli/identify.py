@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sparsid import automatic
-from sparsid.baselines import Arx
-from sparsid.calibration import recalibrate
 from sparsid.cli.data import Data, check_test, data_lines, load_data
-from sparsid.cli.evaluation import Part, forecast_part, protocol_scores, scores
 from sparsid.cli.progress import FitProgress, Interrupt
 from sparsid.cli.results import (
     FILES,
@@ -37,13 +34,16 @@ from sparsid.cli.terminal import (
     results_console,
     side_console,
 )
-from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, StateSpace
-from sparsid.outcomes import Outcome
+from sparsid.fitting.outcome import Outcome
+from sparsid.fitting.settings import make_lags
 from sparsid.report import write_report
-from sparsid.settings import make_lags
-from sparsid.summary import result_dict
+from sparsid.results.ensemble import Ensemble
+from sparsid.results.summary import result_dict
+from sparsid.validation.baselines import Arx
+from sparsid.validation.calibration import recalibrate
+from sparsid.validation.evaluation import Part, forecast_part, protocol_scores, scores
 
 FORMAT, SCHEMA = "sparsid-result", 1
 # What can be set for each kind of model; the first that knows all that was given.

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparsid.summary import percent
+from sparsid.results.summary import percent
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sparsid.history import Progress
+    from sparsid.fitting.progress import Progress
 
 # Cycles that the phases of the guarded algorithm usually take, in order; prune and
 # converge vary, so the time left is a rough one.

@@ -11,7 +11,7 @@ from sparsid.cli.results import as_json, check_new_file
 from sparsid.cli.terminal import notes, results_console, side_console
 from sparsid.errors import InputError
 from sparsid.report import write_report
-from sparsid.storage import load
+from sparsid.results.storage import load
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from sparsid.cli.evaluation import Part
+from sparsid.data.files import write_csv
+from sparsid.data.record import Record
 from sparsid.errors import InputError
-from sparsid.forecasts import Forecast
 from sparsid.plots import BAND, identification_picture
-from sparsid.reading import write_csv
-from sparsid.records import Record
-from sparsid.summary import finite
+from sparsid.results.forecast import Forecast
+from sparsid.results.summary import finite
+from sparsid.validation.evaluation import Part
 
 MODEL, PREDICTIONS = "model.sparsid", "predictions.csv"
 RESULT, PICTURE = "result.json", "simulation.png"

@@ -9,9 +9,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sparsid.ensemble import Ensemble
 from sparsid.estimators import Model
-from sparsid.summary import kept_text, with_unit
+from sparsid.results.ensemble import Ensemble
+from sparsid.results.summary import kept_text, with_unit
 
 PREDICTORS = {
     "model": "this model",

@@ -6,9 +6,9 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
+from sparsid.data.record import Record, check_compatible
 from sparsid.errors import InputError
-from sparsid.records import Record, check_compatible
-from sparsid.scores import rmse
+from sparsid.validation.scores import rmse
 
 ProtocolName = Literal["A", "B", "C", "one-step"]
 # Protocol C: the benchmark's own loader gives away this many outputs.

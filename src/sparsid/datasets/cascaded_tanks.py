@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from sparsid.caching import cache_folder
+from sparsid.data.record import Record
 from sparsid.datasets.benchmark import Benchmark
 from sparsid.errors import DatasetUnavailable, FileFormatError, InputError
-from sparsid.records import Record
+from sparsid.parallel.cache import cache_folder
 
 URL = (
     "https://data.4tu.nl/file/d4810b78-6cdd-48fe-8950-9bd601e5f47f/"

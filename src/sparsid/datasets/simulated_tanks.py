@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from sparsid.data.record import Record
 from sparsid.datasets.benchmark import Benchmark
 from sparsid.errors import InputError
-from sparsid.records import Record
-from sparsid.scores import rmse
+from sparsid.validation.scores import rmse
 
 # Seconds between Euler steps: the tanks need a minute or two to settle.
 EULER_STEP = 0.5

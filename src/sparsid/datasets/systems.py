@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from sparsid.data.record import Record
 from sparsid.datasets.benchmark import Benchmark
 from sparsid.errors import InputError
-from sparsid.records import Record
 
 # Samples for which an input is held, and noise as a share of the output's deviation.
 HOLD, NOISE = 8, 0.01

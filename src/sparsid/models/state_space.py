@@ -22,8 +22,8 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from sparsid.arrays import Array
+from sparsid.bayes.prior import BlockPrior, Prior, start_block
 from sparsid.models.network import Block, Network, Params
-from sparsid.priors import BlockPrior, Prior, start_block
 
 STATES, INPUTS, RECORDS = "states", "inputs", "records"
 # Time constants are looked for around ``1 / (rate * TYPICAL_LEAK)`` samples.

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sparsid.calibration import Calibration
-from sparsid.diagnostics import Correlation, OperatingRange, Stability
 from sparsid.plots.style import BLUE, GREY, ORANGE, new_axes, plain_frame
+from sparsid.validation.calibration import Calibration
+from sparsid.validation.residuals import Correlation
+from sparsid.validation.stability import Stability
+from sparsid.validation.valid_range import OperatingRange
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparsid.data.record import Record
 from sparsid.errors import InputError
-from sparsid.forecasts import Forecast
 from sparsid.plots.style import (
     BAND,
     BLACK,
@@ -19,8 +19,8 @@ from sparsid.plots.style import (
     new_axes,
     plain_frame,
 )
-from sparsid.records import Record
-from sparsid.summary import with_unit
+from sparsid.results.forecast import Forecast
+from sparsid.results.summary import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,13 +8,13 @@ import jax
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sparsid.diagnostics import relevance as relevance_table
-from sparsid.ensemble import Ensemble
 from sparsid.errors import InputError
-from sparsid.fitted import Fitted
 from sparsid.models.network import Network
 from sparsid.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, new_axes, plain_frame
-from sparsid.summary import percent
+from sparsid.results.ensemble import Ensemble
+from sparsid.results.narx import Fitted
+from sparsid.results.summary import percent
+from sparsid.validation.relevance import relevance as relevance_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sparsid.results.forecast import BAND as BAND
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, told apart by all readers.
 BLACK, BLUE, ORANGE, GREEN, GREY = "black", "#0072B2", "#D55E00", "#009E73", "#777777"
 GRID = "#dddddd"
-# Half a 95 % band of a Gaussian, in standard deviations.
-BAND = 1.96
 # Inches: a laptop's width.
 FIGURE_WIDTH = 11.0
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparsid.diagnostics import Diagnosis, diagnose
+from sparsid.data.record import Record
 from sparsid.errors import InputError
-from sparsid.records import Record
 from sparsid.report.figures import figures_of, for_page, svg_text, write_pictures
 from sparsid.report.page import Facts, page
+from sparsid.validation.diagnosis import Diagnosis, diagnose
 
 if TYPE_CHECKING:
     from sparsid.estimators import Model

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsid import plots
-from sparsid.diagnostics import Diagnosis
-from sparsid.ensemble import Ensemble
 from sparsid.plots.style import GRID
+from sparsid.results.ensemble import Ensemble
+from sparsid.validation.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

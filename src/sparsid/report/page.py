@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 
 import sparsid
-from sparsid.diagnostics import Diagnosis, alternatives
-from sparsid.ensemble import Ensemble
-from sparsid.forecasts import Forecast
-from sparsid.records import Record
-from sparsid.summary import kept_text, percent, summary, with_unit
+from sparsid.data.record import Record
+from sparsid.results.ensemble import Ensemble
+from sparsid.results.forecast import Forecast
+from sparsid.results.summary import kept_text, percent, summary, with_unit
+from sparsid.validation.diagnosis import Diagnosis
+from sparsid.validation.relevance import alternatives
 
 if TYPE_CHECKING:
     from sparsid.estimators import Model

@@ -18,10 +18,10 @@ from scipy.optimize import least_squares
 from scipy.signal import lfilter
 from sklearn.cluster import KMeans
 
+from sparsid.data.record import Record
 from sparsid.errors import InputError
 from sparsid.models.narx import Lags, regression_rows
-from sparsid.records import Record
-from sparsid.scores import rmse
+from sparsid.validation.scores import rmse
 
 Array = NDArray[np.float64]
 # Held back at the end of the estimation record to choose orders by.

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.signal import ss2tf
 
-from sparsid.records import Record
+from sparsid.data.record import Record
 from sparsid.studies.comparators import FreeRuns, Lti, Run
 
 Array = NDArray[np.float64]

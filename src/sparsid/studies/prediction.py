@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from sparsid.errors import InputError
-from sparsid.outcomes import Outcome
+from sparsid.fitting.outcome import Outcome
 from sparsid.studies import published
 from sparsid.studies.store import Spec
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sparsid.crews import MOST_TRIES, Crew, hire
 from sparsid.errors import DatasetUnavailable
-from sparsid.processes import Engine
+from sparsid.parallel.local import Engine
+from sparsid.parallel.pool import MOST_TRIES, Crew, hire
 from sparsid.studies.store import Result, Spec, Store, canonical
 
 # What trials need, imported before a process says which engine it is.

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from sparsid.engine import code_fingerprint
 from sparsid.errors import InputError
+from sparsid.parallel.fingerprint import code_fingerprint
 from sparsid.studies import published
 from sparsid.studies.comparators import available
 from sparsid.studies.prediction import chosen_inside

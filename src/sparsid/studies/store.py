@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import sparsid
-from sparsid.engine import engine_fingerprint
 from sparsid.errors import FileFormatError, InputError
+from sparsid.parallel.fingerprint import engine_fingerprint
 
 Spec = dict[str, Any]
 Result = dict[str, Any]

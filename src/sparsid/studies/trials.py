@@ -13,7 +13,7 @@ import numpy as np
 
 import sparsid
 from sparsid import datasets
-from sparsid.records import Record
+from sparsid.data.record import Record
 from sparsid.studies.store import Result, Spec
 
 if TYPE_CHECKING:

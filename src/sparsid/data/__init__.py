@@ -1,0 +1,1 @@
+"""What was measured: records, their files and tables, their pieces, their scaling."""

@@ -1,0 +1,183 @@
+"""Sampling time and sample numbers, from a time column, an index or a step column."""
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+from sparsid.data.text import Table, is_date
+from sparsid.errors import InputError
+
+TIME_NAMES = ("time", "Time", "TIME", "t", "timestamp", "Timestamp")
+STEP_NAMES = ("Ts", "dt")
+SECONDS = {
+    **dict.fromkeys(("", "s", "sec", "seconds"), 1.0),
+    **{"ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0},
+}
+# Steps of a clock may differ from dt by this share before they count as a jump.
+JITTER_TOLERANCE = 0.01
+# Whole numbers, floats, durations and dates, as NumPy abbreviates them.
+INDEX_KINDS = "iufmM"
+# Gaps are filled with NaN; beyond this many samples two files are meant.
+GAP_LIMIT = 10_000_000
+
+
+def seconds_of(table: Table, clock: str, unit: str) -> Any:
+    """Return the time column in seconds, from numbers or dates."""
+    values = table.columns[clock]
+    if values.ndim != 1:
+        raise InputError(
+            f"{table.path}: the time {clock!r} has shape {values.shape} but one column "
+            "is needed."
+        )
+    texts = [value for value in values.tolist() if isinstance(value, str)]
+    if values.dtype.kind != "M" and not (texts and is_date(texts[0])):
+        seconds = _in_seconds(table, clock, unit)
+    else:
+        import pandas as pd
+
+        dates = pd.to_datetime(
+            pd.Series(values), format="ISO8601", errors="coerce", utc=True
+        )
+        seconds = (dates - dates.iloc[0]).dt.total_seconds().to_numpy()
+    missing = np.flatnonzero(np.isnan(seconds))
+    if missing.size:
+        raise InputError(
+            f"{table.path}, column {clock!r}, {table.where(int(missing[0]))}: "
+            f"{str(values[missing[0]])!r} is no time; correct it, or give dt instead."
+        )
+    return seconds
+
+
+def sample_rows(
+    table: Table, clock: str, seconds: Any, default_dt: float | None = None
+) -> tuple[Any, float]:
+    """Return the sample number of each row, and the sampling time.
+
+    The default is for a single row, which has a time but no step.
+    """
+    if len(seconds) == 1 and default_dt is not None:
+        stated = step_of(table)
+        return np.zeros(1, dtype=int), default_dt if stated is None else stated
+    if len(seconds) < 2:
+        raise InputError(
+            f"{table.path} has one row, which does not tell the sampling time: give dt."
+        )
+    step = np.diff(seconds)
+    wrong = np.flatnonzero(step <= 0)
+    if wrong.size:
+        place = table.where(int(wrong[0]) + 1)
+        raise InputError(
+            f"{table.path}, column {clock!r}, {place}: time does not increase (it "
+            f"moves by {step[wrong[0]]:g} s); sort the rows and remove "
+            "duplicates, or give dt."
+        )
+    usual = np.percentile(step, 50, method="lower")
+    counts = np.maximum(np.rint(step / usual), 1)
+    uneven = np.flatnonzero(np.abs(step / usual - counts) > JITTER_TOLERANCE * counts)
+    if uneven.size:
+        place = table.where(int(uneven[0]) + 1)
+        raise InputError(
+            f"{table.path}: the steps of {clock!r} range from {step.min():g} to "
+            f"{step.max():g} s, the first uneven one at {place}: "
+            f"resample to even steps of about {usual:g} s, or give dt if the clock is "
+            "at fault."
+        )
+    rows = np.concatenate([[0], np.cumsum(counts)])
+    if rows[-1] > GAP_LIMIT + len(rows):
+        raise InputError(
+            f"{table.path}: {clock!r} has a gap of {step.max():g} s at steps of "
+            f"{usual:g} s: put the two parts into files of their own."
+        )
+    # Twelve digits: what was written as 0.1 comes back as 0.1.
+    return rows.astype(int), float(f"{(seconds[-1] - seconds[0]) / rows[-1]:.12g}")
+
+
+def spread(table: Table, side: Any, rows: Any) -> Any:
+    """Return the channels with NaN at the samples that were not recorded."""
+    if side.shape[1] == 0:
+        return side
+    if len(side) != len(rows):
+        raise InputError(
+            f"{table.path}: the time has {len(rows)} samples but the chosen variables "
+            f"have {len(side)}: both need the same number."
+        )
+    filled = np.full((rows[-1] + 1, side.shape[1]), np.nan)
+    filled[rows] = side
+    return filled
+
+
+def step_of(table: Table) -> float | None:
+    """Return the sampling time from a column that holds nothing else, or None."""
+    for name in STEP_NAMES:
+        if name in table.columns:
+            values = _in_seconds(table, name, table.units.get(name, ""))
+            values = np.unique(values[~np.isnan(values)])
+            if len(values) != 1:
+                raise InputError(
+                    f"{table.path}: the sampling time {name!r} has {len(values)} "
+                    "different values but one is needed: give dt."
+                )
+            return float(values[0])
+    return None
+
+
+def _in_seconds(table: Table, name: str, unit: str) -> Any:
+    if unit not in SECONDS:
+        raise InputError(
+            f"{table.path}: {name!r} has the unit {unit!r}, but only "
+            f"{', '.join(filter(None, SECONDS))} are known: give dt in seconds."
+        )
+    return table.numbers(name) * SECONDS[unit]
+
+
+def index_samples(index: Any, dt: float | None = None) -> tuple[Any, float]:
+    """Return the sample number of each row, and the sampling time."""
+    kind = index.dtype.kind
+    if kind not in INDEX_KINDS:
+        raise InputError(
+            f"The index holds {index.dtype} values, but sample numbers, seconds or "
+            "dates are needed to see which rows follow each other: use reset_index()."
+        )
+    if kind in "mM":
+        position = (index - index[:1].repeat(len(index))).total_seconds().to_numpy()
+    else:
+        position = index.to_numpy()
+        # Differences of unsigned numbers are never negative.
+        position = position.astype(np.int64) if kind == "u" else position
+    step = np.diff(position)
+    wrong = np.flatnonzero(~(step > 0))
+    if wrong.size:
+        raise InputError(
+            f"The index does not increase at row {wrong[0] + 1} "
+            f"({index[wrong[0]]} is followed by {index[wrong[0] + 1]}): "
+            "sort the rows by time and remove duplicates."
+        )
+    if kind in "iu":
+        # A thinned-out table counts in larger steps; the smallest one is a sample.
+        usual = step.min() if step.size else 1
+        counts = np.concatenate([[0], np.cumsum(-(-step // usual))])
+        return position[:1] // usual + counts, 1.0 if dt is None else dt
+    if dt is None:
+        dt = float(np.percentile(step, 50, method="lower")) if step.size else 1.0
+    dt = sampling_time(dt)
+    ratio = step / dt
+    uneven = np.flatnonzero(ratio < 1 - JITTER_TOLERANCE)
+    if uneven.size:
+        raise InputError(
+            f"Rows {uneven[0]} and {uneven[0] + 1} are {step[uneven[0]]:g} s apart, "
+            f"less than the sampling time of {dt:g} s: resample to an even step or "
+            "give the right dt."
+        )
+    jump = np.maximum(np.rint(ratio), 2)
+    counts = np.where(ratio <= 1 + JITTER_TOLERANCE, 1, jump)
+    first = 0 if kind in "mM" else round(float(position[0]) / dt)
+    return first + np.concatenate([[0], np.cumsum(counts)]).astype(int), dt
+
+
+def sampling_time(dt: Any) -> float:
+    """Return a sampling time that is a positive number of seconds."""
+    if not isinstance(dt, numbers.Real) or not 0 < float(dt) < math.inf:
+        raise InputError(f"dt is {dt!r} but must be a positive number of seconds.")
+    return float(dt)

@@ -1,0 +1,1 @@
+"""Where work is done: processes of this computer, a Dask cluster, caches."""

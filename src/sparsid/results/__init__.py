@@ -1,0 +1,1 @@
+"""What a fit leaves: forecasts, fitted models, their summary and their files."""

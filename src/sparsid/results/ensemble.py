@@ -1,0 +1,375 @@
+"""Members of a latent-state model, fitted to the free run, as one model.
+
+The centre is the median over members: one that strays does not move it. The spread is
+what members say of their noise and weights, and how far they are apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsid.arrays import Array
+from sparsid.bayes.curvature.forms import unflatten
+from sparsid.bayes.noise import Noise, predicted, sampled, whiten
+from sparsid.bayes.posterior import Posterior, square_root
+from sparsid.data.record import Record
+from sparsid.data.scaling import Scaling
+from sparsid.errors import InputError
+from sparsid.fitting.outcome import Outcome
+from sparsid.fitting.settings import LARGEST_LAG, whole
+from sparsid.models.network import Params
+from sparsid.models.simulator import outputs
+from sparsid.models.state_space import START_VARIANCE, StateNetwork
+from sparsid.results.forecast import (
+    BandFactors,
+    Channels,
+    Draws,
+    Forecast,
+    over_segments,
+    width,
+)
+
+# Iterations that fit a start state; damping of the first.
+START_STEPS, START_DAMPING = 15, 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """The result of a fit, in scaled units inside and the data's units outside.
+
+    Attributes
+    ----------
+    params, noise, covariance, prior_std, log_evidence
+        Weights, noise, covariance of the weights, their prior standard deviations, and
+        log evidence; the first axis of every array is the member.
+    known
+        Measured outputs that a start state is fitted to.
+    dropped
+        Starts that are no members: without a finite cost, or far from the record that
+        they learnt from when others are not.
+    band_factors
+        What standard deviations of forecasts are multiplied with.
+    history
+        Cost and kept share of the best member, cycle by cycle.
+    """
+
+    channels: Channels
+    scaling: Scaling
+    model: StateNetwork
+    params: Params
+    noise: Noise
+    covariance: NDArray[np.float64]
+    prior_std: NDArray[np.float64]
+    log_evidence: NDArray[np.float64]
+    known: int
+    dropped: int
+    band_factors: BandFactors
+    weights_kept: float
+    weights_total: int
+    outcome: Outcome
+    history: dict[str, NDArray[np.float64]]
+    details: dict[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.log_evidence)
+
+    @property
+    def noise_std(self) -> NDArray[np.float64]:
+        """Standard deviation of what a free run leaves over, median over members."""
+        with jax.enable_x64(True):
+            variance = np.asarray(self.noise.white + self.noise.coloured)
+        return np.asarray(self.scaling.unscale_y_std(np.sqrt(np.median(variance, 0))))
+
+    @property
+    def noise_parts(self) -> tuple[NDArray[np.float64], ...]:
+        """Deviations of the white and the coloured part, and the correlation of that.
+
+        Per output, median over members, in the data's units.
+        """
+        with jax.enable_x64(True):
+            parts = [self.noise.white, self.noise.coloured, self.noise.phi]
+        white, coloured, phi = (np.median(np.asarray(p), axis=0) for p in parts)
+        scale = self.scaling.unscale_y_std
+        return scale(np.sqrt(white)), scale(np.sqrt(coloured)), phi
+
+    def member(self, k: int) -> Ensemble:
+        """Return one member, as an ensemble of one."""
+        k = range(len(self))[k]
+        return replace(
+            self,
+            params=tuple(w[k : k + 1] for w in self.params),
+            noise=Noise(*(c[k : k + 1] for c in self.noise)),
+            covariance=self.covariance[k : k + 1],
+            prior_std=self.prior_std[k : k + 1],
+            log_evidence=self.log_evidence[k : k + 1],
+            dropped=0,
+        )
+
+    @staticmethod
+    def joined(parts: Sequence[Ensemble]) -> Ensemble:
+        """Return the members of several ensembles with the same model as one."""
+
+        def stacked(name: str) -> NDArray[np.float64]:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        kept = [part.weights_kept for part in parts]
+        params = zip(*(part.params for part in parts), strict=True)
+        noise = zip(*(part.noise for part in parts), strict=True)
+        return replace(
+            parts[0],
+            params=tuple(np.concatenate(block) for block in params),
+            noise=Noise(*(np.concatenate(values) for values in noise)),
+            covariance=stacked("covariance"),
+            prior_std=stacked("prior_std"),
+            log_evidence=stacked("log_evidence"),
+            dropped=sum(part.dropped for part in parts),
+            weights_kept=float(np.average(kept, weights=[len(p) for p in parts])),
+        )
+
+    def posterior(self, k: int) -> Posterior:
+        """Return the uncertainty of one member's weights."""
+        C = self.covariance[k]
+        std = np.sqrt(np.maximum(np.diagonal(C), 0.0))
+        return Posterior(std, C, self.prior_std[k])
+
+    # -- use -----------------------------------------------------------------------
+
+    def simulate(
+        self,
+        u: Any,
+        y_init: Any = None,
+        *,
+        samples: int = 100,
+        seed: int = 0,
+        sampled: bool = False,
+    ) -> Forecast:
+        """Return the free run.
+
+        Parameters
+        ----------
+        u
+            A record: each member's start state is fitted to its first ``known``
+            outputs. Or inputs alone: the run starts from the state in which the first
+            estimation record started.
+        y_init
+            Measured outputs of the first samples of ``u``, at least ``known``.
+        samples
+            Draws of weights, start states and noise, taken from the members in turn,
+            for the standard deviation; 0 leaves it NaN.
+        sampled
+            Whether drawn weights go through the model itself, not its linearisation.
+        """
+        draws = Draws(samples, seed, sampled).checked()
+        if isinstance(u, Record):
+            if y_init is not None:
+                raise InputError("a record carries its outputs: leave y_init out")
+            self.channels.check(u)
+            if np.isnan(u.u).any():
+                return over_segments(
+                    u,
+                    self.known,
+                    lambda part: self.simulate(part, **draws._asdict()),
+                )
+            inputs: Any = u.u
+            first: Any = u.y[: self.known]
+        else:
+            inputs = self.channels.inputs(u)
+            first = (
+                None
+                if y_init is None
+                else self.channels.first_outputs(y_init, self.known)
+            )
+        if np.isnan(inputs).any():
+            raise InputError(
+                "a free run cannot cross a gap: there is a NaN in the inputs; simulate "
+                "each of record.segments()"
+            )
+        start = 0 if first is None else self.known
+        if len(inputs) <= start:
+            raise InputError(
+                f"{len(inputs)} samples were given but the first {start} only settle "
+                "the start state: give a longer record"
+            )
+        with jax.enable_x64(True):
+            v = jnp.asarray(self.scaling.scale_u(inputs))
+            params, covariance = self._started(v, first)
+            mean = np.median(member_runs(self.model, params, v[None])[:, 0], axis=0)
+            std = model_std = np.full(mean.shape, np.nan)
+            if samples:
+                moved, noisy = self._draws(params, covariance, v, draws)
+                std, model_std = width(noisy), width(moved)
+        values = (mean[start:], std[start:], model_std[start:])
+        return self._forecast(values, start, len(inputs), None)
+
+    def predict(self, record: Record, horizon: int = 1) -> Forecast:
+        """Return predictions ``horizon`` samples ahead of the measured outputs.
+
+        A prediction is the free run from the fitted start state, plus what the noise
+        filter expects of the coloured residual from those before.
+        """
+        self.channels.check(record)
+        horizon = whole("horizon", horizon, 1, LARGEST_LAG)
+        start = self.known + horizon - 1
+        if len(record) <= start:
+            raise InputError(
+                f"the record has {len(record)} samples but {start} are needed before "
+                f"the first prediction ({self.known} settle the start state, horizon "
+                f"{horizon}): give a longer record"
+            )
+        if np.isnan(record.u).any():
+            return over_segments(
+                record, start, lambda part: self.predict(part, horizon)
+            )
+        with jax.enable_x64(True):
+            u = jnp.asarray(self.scaling.scale_u(record.u))
+            params, _ = self._started(u, record.y[: self.known])
+            runs = np.asarray(member_runs(self.model, params, u[None])[:, 0])
+            y = self.scaling.scale_y(record.y)
+            measured = jnp.asarray(~np.isnan(y), float)
+            residual = jnp.nan_to_num(jnp.asarray(y) - runs)
+            expected, spread = jax.vmap(
+                lambda noise, r: predicted(noise, measured, r, horizon)
+            )(self.noise, residual)
+        runs = np.clip(
+            runs + np.asarray(expected), self.model.floor, self.model.ceiling
+        )
+        # What the weights get wrong is in the residual that the filter has followed.
+        own = np.median(np.broadcast_to(spread, runs.shape), axis=0)
+        mean, apart = np.median(runs, axis=0), width(runs)
+        values = (mean, np.sqrt(own + apart**2), apart)
+        late = tuple(v[start:] for v in values)
+        return self._forecast(late, start, len(record), horizon)
+
+    # -- pieces --------------------------------------------------------------------
+
+    def _forecast(
+        self, values: Any, start: int, length: int, horizon: int | None
+    ) -> Forecast:
+        return self.channels.forecast(
+            self.scaling, values, start, length, horizon, self.band_factors
+        )
+
+    def _started(self, u: Array, first: Any) -> tuple[Params, Any]:
+        """Return weights with start states, and the covariance of both.
+
+        Without outputs a run starts as the first estimation record did. With them the
+        start states are fitted, and are uncertain by what those outputs leave open.
+        """
+        start = self.params[-1][:, :1]
+        size = sum(w[0].size for w in self.params[:-1]) + self.model.states
+        covariance = self.covariance[:, :size, :size].copy()
+        if first is not None:
+            y = jnp.asarray(self.scaling.scale_y(first))
+            fitted, spread = _fitted_starts(
+                self.model, self.params, self.noise, u[: len(y)], y, start[:, 0]
+            )
+            start, weights = fitted[:, None], size - self.model.states
+            covariance[:, weights:] = covariance[:, :, weights:] = 0.0
+            covariance[:, weights:, weights:] = spread
+        return (*self.params[:-1], start), covariance
+
+    def _draws(
+        self, params: Params, covariance: Any, u: Array, draws: Draws
+    ) -> tuple[Any, Any]:
+        """Return free runs with drawn weights and start states, and with noise too.
+
+        Weights and start states go through the linearised model, unless asked
+        otherwise: the posterior is Gaussian for that alone, and draws along directions
+        the data leave open would leave its range.
+        """
+        key_w, key_e = jax.random.split(jax.random.key(draws.seed))
+        count = draws.samples
+        member = np.arange(count) % len(self)
+        like = tuple(w[0] for w in params)
+        normal = np.array(jax.random.normal(key_w, (count, covariance.shape[1])))
+        for k, root in enumerate(square_root(covariance)):
+            normal[member == k] = normal[member == k] @ root.T
+        drawn = jnp.asarray(normal)
+        moved = jax.vmap(lambda w: unflatten(w, like))(drawn)
+        centre = tuple(jnp.asarray(w)[member] for w in params)
+        noise = Noise(*(jnp.asarray(c)[member] for c in self.noise))
+        keys = jax.random.split(key_e, count)
+        runs = _moved_runs(self.model, centre, moved, u, draws.sampled)
+        noisy = runs + _noises(noise, u, keys)
+        bounds = self.model.floor, self.model.ceiling
+        return np.clip(runs, *bounds), np.clip(noisy, *bounds)
+
+
+@partial(jax.jit, static_argnames="model")
+def member_runs(model: StateNetwork, params: Params, u: Array) -> Array:
+    """Return the runs of all members over all records, (member, record, time, output).
+
+    Parameters
+    ----------
+    u
+        Scaled inputs, (record, time, input).
+    """
+
+    def one(params: Params) -> Array:
+        return jax.vmap(lambda x, v: outputs(model, params, x, v))(params[-1], u)
+
+    return jax.vmap(one)(params)
+
+
+@partial(jax.jit, static_argnames=("model", "sampled"))
+def _moved_runs(
+    model: StateNetwork, params: Params, moved: Params, u: Array, sampled: bool
+) -> Array:
+    """Return runs with the weights moved, of the linearised or of the model itself."""
+
+    def one(params: Params, direction: Params) -> Array:
+        if sampled:
+            there = tuple(p + d for p, d in zip(params, direction, strict=True))
+            return outputs(model, there, there[-1][0], u)
+        run, change = jax.jvp(
+            lambda p: outputs(model, p, p[-1][0], u), (params,), (direction,)
+        )
+        return run + change
+
+    return jax.vmap(one)(params, moved)
+
+
+@jax.jit
+def _noises(noise: Noise, u: Array, keys: Array) -> Array:
+    return jax.vmap(lambda n, key: sampled(n, len(u), key=key))(noise, keys)
+
+
+@partial(jax.jit, static_argnames="model")
+def _fitted_starts(
+    model: StateNetwork, params: Params, noise: Noise, u: Array, y: Array, start: Array
+) -> tuple[Array, Array]:
+    """Return each member's first state, fitted to the outputs ``y``, and covariance.
+
+    The prior is that of the fit: mean zero, variance START_VARIANCE.
+    """
+    measured = jnp.asarray(~jnp.isnan(y), y.dtype)
+
+    def one(weights: Params, noise: Noise, x: Array) -> tuple[Array, Array]:
+        def residual(x: Array) -> Array:
+            r = jnp.nan_to_num(y - outputs(model, weights, x, u))
+            fit = whiten(noise, measured, r[..., None])[0].ravel()
+            return jnp.concatenate([fit, x / np.sqrt(START_VARIANCE)])
+
+        def improve(_: int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            x, damping = carry
+            r, J = residual(x), jax.jacfwd(residual)(x)
+            B = J.T @ J
+            d = jnp.linalg.solve(B + damping * jnp.diag(jnp.diagonal(B)), -J.T @ r)
+            better = (residual(x + d) ** 2).sum() < (r**2).sum()
+            return jnp.where(better, x + d, x), damping * jnp.where(better, 0.2, 5.0)
+
+        x = x.at[: model.outputs].set(jnp.nan_to_num(y[0]))
+        x, _ = jax.lax.fori_loop(0, START_STEPS, improve, (x, START_DAMPING))
+        J = jax.jacfwd(residual)(x)
+        return x, jnp.linalg.inv(J.T @ J)
+
+    states, spread = jax.vmap(one)(params, noise, start)
+    return states, spread

@@ -1,0 +1,276 @@
+"""A fitted NARX model: immutable, and all that prediction and simulation need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsid.bayes.posterior import Posterior
+from sparsid.data.record import Record
+from sparsid.data.scaling import Scaling
+from sparsid.errors import InputError
+from sparsid.fitting.outcome import Outcome
+from sparsid.fitting.settings import LARGEST_LAG, whole
+from sparsid.models.narx import (
+    Lags,
+    Recursion,
+    Regressor,
+    ahead,
+    free_run,
+    output_history,
+    regression_rows,
+    regressor_name,
+)
+from sparsid.models.network import Network, Params
+from sparsid.results.forecast import (
+    BandFactors,
+    Channels,
+    Draws,
+    Forecast,
+    over_segments,
+    width,
+)
+
+# Mean, standard deviation, and its part that is not noise.
+Values = tuple[Any, Any, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """The result of a fit, in scaled units inside and the data's units outside.
+
+    Attributes
+    ----------
+    lags
+        The regressors the fit started with.
+    regressors
+        Those that are left, in the order of the network's first axis.
+    network, params
+        The pruned network.
+    noise
+        Noise variance per output, scaled units.
+    start_outputs
+        First outputs of the first estimation record, for runs from inputs alone.
+    start_widths
+        Widths of the network before pruning.
+    band_factors
+        What standard deviations of forecasts are multiplied with.
+    weights_kept, weights_total
+        Number of weights left and at the start, biases not counted.
+    """
+
+    channels: Channels
+    scaling: Scaling
+    lags: Lags
+    regressors: tuple[Regressor, ...]
+    network: Network
+    params: Params
+    noise: NDArray[np.float64]
+    posterior: Posterior
+    start_outputs: NDArray[np.float64]
+    start_widths: tuple[int, ...]
+    band_factors: BandFactors
+    weights_kept: int
+    weights_total: int
+    log_evidence: float
+    outcome: Outcome
+    history: dict[str, NDArray[np.float64]]
+    details: dict[str, Any]
+
+    @property
+    def noise_std(self) -> NDArray[np.float64]:
+        """Noise standard deviation per output in the data's units."""
+        return np.asarray(self.scaling.unscale_y_std(np.sqrt(self.noise)))
+
+    @property
+    def regressor_names(self) -> tuple[str, ...]:
+        """Readable names of the regressors left."""
+        return tuple(
+            regressor_name(r, self.channels.input_names, self.channels.output_names)
+            for r in self.regressors
+        )
+
+    @property
+    def recursion(self) -> Recursion:
+        """Where the regressors come from in a run."""
+        return Recursion.of(self.regressors, self.lags.n_outputs)
+
+    # -- prediction ----------------------------------------------------------------
+
+    def predict(
+        self,
+        record: Record,
+        horizon: int = 1,
+        *,
+        samples: int = 100,
+        seed: int = 0,
+        sampled: bool = False,
+    ) -> Forecast:
+        """Return predictions ``horizon`` samples ahead of the measured outputs.
+
+        One step ahead the standard deviation is that of the linearised model, exactly;
+        further ahead, or if ``sampled``, it comes from draws of weights and noise.
+        After a gap there is no prediction until all lags have been measured again.
+        """
+        start = self._prediction_start(record, horizon)
+        draws = Draws(samples, seed, sampled).checked()
+        u, y = self.scaling.scale_u(record.u), self.scaling.scale_y(record.y)
+        with jax.enable_x64(True):
+            if horizon == 1 and not sampled:
+                z = regression_rows(self.regressors, self.lags.max_lag, u, y)
+                values = self._one_step(z)
+            else:
+                values = self._ahead(u, y, horizon, draws)
+        return self._forecast(values, start, len(record), horizon)
+
+    def _prediction_start(self, record: Record, horizon: int) -> int:
+        """Return the first sample that can be predicted, or say why none can."""
+        self.channels.check(record)
+        start = self.lags.max_lag + whole("horizon", horizon, 1, LARGEST_LAG) - 1
+        if len(record) <= start:
+            raise InputError(
+                f"the record has {len(record)} samples but {start} are needed before "
+                f"the first prediction (largest lag {self.lags.max_lag}, horizon "
+                f"{horizon}): give a longer record"
+            )
+        return start
+
+    def _one_step(self, z: NDArray[np.float64]) -> Values:
+        mean, factors = self.network.factors(self.params, jnp.asarray(z))
+        variance = np.asarray(self.posterior.predictive_variance(factors))
+        return np.asarray(mean), np.sqrt(variance + self.noise), np.sqrt(variance)
+
+    def _ahead(self, u: Any, y: Any, horizon: int, draws: Draws) -> Values:
+        recursion, lag = self.recursion, self.lags.max_lag
+        z_u = jnp.asarray(regression_rows(recursion.input_table, lag, u, y))
+        origins = np.arange(lag, len(y) - horizon + 1)
+        past = jnp.asarray(output_history(y, origins, recursion.output_lags))
+        shape = (horizon, len(origins), y.shape[1])
+
+        def run(params: Params, e: Any) -> Any:
+            return ahead(self.network, recursion, params, z_u, past, e, horizon)
+
+        mean = run(self.params, jnp.zeros(shape))
+        return np.asarray(mean), *self._spread(run, shape, draws)
+
+    # -- simulation ----------------------------------------------------------------
+
+    def simulate(
+        self,
+        u: Any,
+        y_init: Any = None,
+        *,
+        samples: int = 100,
+        seed: int = 0,
+        sampled: bool = False,
+    ) -> Forecast:
+        """Return the free run of the model.
+
+        Parameters
+        ----------
+        u
+            A record: the run starts from its first measured outputs; where inputs are
+            missing it starts again after the gap. Or inputs alone.
+        y_init
+            Measured outputs of the first samples of ``u``, at least the largest lag.
+            Without them a run from inputs alone starts at sample 0 as the estimation
+            record started: its first outputs, held before the run, and the first
+            inputs held likewise (protocol A).
+        samples
+            Draws of weights and noise for the standard deviation; 0 leaves it NaN.
+        sampled
+            Whether drawn weights go through the model itself, not its linearisation.
+        """
+        draws = Draws(samples, seed, sampled).checked()
+        lag = self.lags.max_lag
+        if isinstance(u, Record):
+            if y_init is not None:
+                raise InputError("a record carries its outputs: leave y_init out")
+            self.channels.check(u)
+            if np.isnan(u.u).any() or np.isnan(u.y[:lag]).any():
+                return over_segments(
+                    u, lag, lambda part: self.simulate(part, **draws._asdict())
+                )
+            inputs: Any = u.u
+            first: Any = u.y[:lag]
+        else:
+            inputs = self.channels.inputs(u)
+            first = None if y_init is None else self.channels.first_outputs(y_init, lag)
+        if first is None:
+            padded = np.concatenate([np.repeat(inputs[:1], lag, axis=0), inputs])
+            held = np.repeat(self.start_outputs[None], lag, axis=0)
+            values = self._run(padded, held, draws)
+            return self._forecast(values, 0, len(inputs), None)
+        if len(inputs) <= lag:
+            raise InputError(
+                f"{len(inputs)} samples were given but the first {lag} only start the "
+                "run (largest lag): give a longer record"
+            )
+        values = self._run(inputs, first[-lag:] if lag else first[:0], draws)
+        return self._forecast(values, lag, len(inputs), None)
+
+    def _run(self, inputs: Any, first: Any, draws: Draws) -> Values:
+        """Run over ``inputs`` from the outputs of its first samples."""
+        recursion, lag = self.recursion, self.lags.max_lag
+        if np.isnan(inputs).any() or np.isnan(first).any():
+            raise InputError(
+                "a free run cannot cross a gap: there is a NaN in the inputs or in the "
+                "outputs that start the run; simulate each of record.segments()"
+            )
+        u = self.scaling.scale_u(inputs)
+        y = np.zeros((len(u), self.lags.n_outputs))
+        y[:lag] = self.scaling.scale_y(first)
+        with jax.enable_x64(True):
+            z_u = jnp.asarray(regression_rows(recursion.input_table, lag, u, y))
+            depth = min(recursion.output_lags, lag)
+            past = output_history(y, np.array([lag]), depth)[0]
+            past = (
+                jnp.zeros(recursion.output_lags * y.shape[1]).at[: len(past)].set(past)
+            )
+            shape = (len(u) - lag, y.shape[1])
+
+            def run(params: Params, e: Any) -> Any:
+                return free_run(self.network, recursion, params, z_u, past, e)
+
+            mean = np.asarray(run(self.params, jnp.zeros(shape)))
+            return mean, *self._spread(run, shape, draws)
+
+    def _forecast(
+        self, values: Values, start: int, length: int, horizon: int | None
+    ) -> Forecast:
+        return self.channels.forecast(
+            self.scaling, values, start, length, horizon, self.band_factors
+        )
+
+    def _spread(
+        self, run: Any, shape: tuple[int, ...], draws: Draws
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the standard deviation of runs, and the part due to the weights.
+
+        Noise goes through the model as it is. Weights go through its linearisation,
+        unless asked otherwise: the posterior is Gaussian for the linearised model only,
+        and draws along directions the data leave open would leave its range.
+        """
+        if draws.samples == 0:
+            nothing = np.full(shape[-2:], np.nan)
+            return nothing, nothing.copy()
+        key_w, key_e = jax.random.split(jax.random.key(draws.seed))
+        e = jax.random.normal(key_e, (draws.samples, *shape)) * jnp.sqrt(self.noise)
+        still = jnp.zeros(shape)
+        params = tuple(jnp.asarray(w) for w in self.params)
+
+        def along(direction: Params) -> Any:
+            if draws.sampled:
+                there = tuple(p + d for p, d in zip(params, direction, strict=True))
+                return run(there, still)
+            return jax.jvp(lambda p: run(p, still), (params,), (direction,))[1]
+
+        disturbed = jax.vmap(lambda e_k: run(params, e_k))(e)
+        directions = self.posterior.sample(params, draws.samples, key=key_w)
+        moved = width(jax.vmap(along)(directions))
+        return np.hypot(width(disturbed), moved), moved

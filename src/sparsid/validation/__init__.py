@@ -1,0 +1,1 @@
+"""When to believe a model: scores, baselines, calibration, diagnosis."""
