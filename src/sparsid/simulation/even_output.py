@@ -22,6 +22,8 @@ Values = NDArray[np.float64]
 # Time constants of the filters behind the first guesses, in samples.
 CONSTANTS = (1.0, 3.0, 10.0, 30.0)
 ROUNDS = 6
+# Order of the regression behind a linear model that only has to give signs.
+GUESSED_WITH = (10,)
 
 
 def looks_folded(signals: Signals) -> bool:
@@ -38,21 +40,21 @@ def looks_folded(signals: Signals) -> bool:
     return True
 
 
-def unfold(
-    signals: Signals, delays: tuple[int, ...], order: int, fold: int | None
-) -> Member | None:
-    """Return a linear model of the outputs with a sign, the best of several guesses."""
+def signed(
+    signals: Signals, delays: tuple[int, ...], order: int
+) -> Signals | None:
+    """Return the outputs with a sign, the best of several guesses."""
     assert signals.zero is not None
     at_rest, zero = signals.zero
     size = [np.abs(y - zero) for y in signals.y]
-    best: tuple[float, Member] | None = None
+    best: tuple[float, Signals] | None = None
     for tau in CONSTANTS:
         guess = [np.sign(_filtered(u - at_rest, tau)) for u in signals.u]
         for _ in range(ROUNDS):
-            signed = tuple(a * s for a, s in zip(size, guess, strict=True))
-            found = candidates(
-                Signals(signals.u, signed), delays, fold, [order], steps=6
+            turned = Signals(
+                signals.u, tuple(a * s for a, s in zip(size, guess, strict=True))
             )
+            found = candidates(turned, delays, None, [order], 4, GUESSED_WITH)
             if order not in found:
                 break
             member = found[order]
@@ -62,7 +64,7 @@ def unfold(
                 for v, a, run in zip(runs, size, member.runs, strict=True)
             )
             if best is None or error < best[0]:
-                best = (error, member)
+                best = (error, turned)
             signs = [np.where(v >= 0, 1.0, -1.0) for v in runs]
             if all(np.array_equal(a, b) for a, b in zip(signs, guess, strict=True)):
                 break

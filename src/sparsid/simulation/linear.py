@@ -219,7 +219,7 @@ def refined(
         member.whiten_by_squares()
         if before - member.cost < 1e-3 and member.damping < 1e3 and member.growth == 2.0:
             break
-    return member
+    return member.rest()
 
 
 def candidates(
@@ -228,6 +228,7 @@ def candidates(
     fold: int | None,
     orders: Sequence[int],
     steps: int = STEPS,
+    tried: Sequence[int] = REGRESSIONS,
 ) -> dict[int, Member]:
     """Return the refined linear models of some orders."""
     runs = signals.runs(delays, fold)
@@ -237,7 +238,7 @@ def candidates(
     lagged = Lagged.of(runs, min(8, most), min(8, most))
     small = [m for m in SCANNED_ORDERS if m <= most]
     by_criterion = min(small, key=lambda m: lagged.bic(m, (0,) * signals.inputs))
-    regressions = sorted({by_criterion, *(m for m in REGRESSIONS if m <= most)})
+    regressions = sorted({by_criterion, *(m for m in tried if m <= most)})
     radius = 1.0 - 1.0 / (3.0 * max(len(run.y) for run in runs))
     found: dict[int, Member] = {}
     families = realisations(runs, regressions, orders)

@@ -125,21 +125,3 @@ def prior_of(structure: Structure, theta: Values, runs: int, variances: Variance
         else:
             variance[p] = variances.offset
     return Prior(mean, variance, groups)
-
-
-def fit(member: Member, cycles: int, warm: int = 8, coloured: bool = True) -> Member:
-    """Refine a member: a few steps with fixed variances first, then by the evidence."""
-    for k in range(cycles):
-        member.step()
-        if k < warm:
-            member.whiten_by_squares()
-        else:
-            member.update_prior()
-            if coloured:
-                member.update_noise()
-            else:
-                member.whiten_by_squares()
-        member.costs.append(member.cost)
-        if k > warm + 10 and member.settled(6, 0.02):
-            break
-    return member

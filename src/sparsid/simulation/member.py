@@ -31,6 +31,8 @@ from sparsid.simulation.noise import (
 Values = NDArray[np.float64]
 
 START_DAMPING = 1e-2
+# Cycles before prior variances are learnt: effects have to grow first.
+FIXED_CYCLES = 8
 SMALLEST_DAMPING, LARGEST_DAMPING = 1e-10, 1e10
 
 
@@ -128,9 +130,22 @@ class Member:
         self.w = np.concatenate([theta, np.ravel(starts)])
         self.prior, self.noise = prior, list(noise)
         self.damping, self.growth = START_DAMPING, 2.0
-        self.at = self.evaluate(self.w)
-        self.cost = self.at.cost(self.w, self.prior)
-        self.costs = [self.cost]
+        self.age, self.costs = 0, []
+        self._at: Evaluation | None = None
+        self.cost = np.inf
+
+    @property
+    def at(self) -> Evaluation:
+        """Residual and derivative where the member is; forgotten when it rests."""
+        if self._at is None:
+            self._at = self.evaluate(self.w)
+            self.cost = self._at.cost(self.w, self.prior)
+        return self._at
+
+    def rest(self) -> Member:
+        """Forget what takes much memory and can be had again by an evaluation."""
+        self._at = None
+        return self
 
     @property
     def theta(self) -> Values:
@@ -222,7 +237,7 @@ class Member:
             gain = min(fall / max(promised, 1e-300), 1.0)
             self.damping *= max(1.0 / 5.0, 1.0 - (2.0 * gain - 1.0) ** 3)
             self.growth = 2.0
-            self.w, self.at, self.cost = w, at, cost
+            self.w, self._at, self.cost = w, at, cost
         else:
             self.damping *= self.growth
             self.growth *= 2.0
@@ -263,7 +278,7 @@ class Member:
         at = self._whitened(self.at.raw, noise)
         cost = at.cost(self.w, self.prior)
         if cost < self.cost:
-            self.noise, self.at, self.cost = noise, at, cost
+            self.noise, self._at, self.cost = noise, at, cost
 
     def whiten_by_squares(self) -> None:
         """Count the residual as white noise of its mean square."""
@@ -275,8 +290,8 @@ class Member:
                 count += float(run.seen[:, o].sum())
             noise.append(Autoregression.white(total / max(count, 1.0)))
         self.noise = noise
-        self.at = self._whitened(self.at.raw, noise)
-        self.cost = self.at.cost(self.w, self.prior)
+        self._at = self._whitened(self.at.raw, noise)
+        self.cost = self._at.cost(self.w, self.prior)
 
     def estimated_noise(self) -> list[Autoregression]:
         """Return the noise of the residuals."""
@@ -302,16 +317,35 @@ class Member:
             found.append(Autoregression.of(moments, max(samples, 2.0)))
         return found
 
-    def cycle(self, noise: bool = True) -> None:
-        """Take a step, then update variances and noise."""
+    def cycle(self, coloured: bool) -> None:
+        """Take a step, then update variances and noise.
+
+        Parameters
+        ----------
+        coloured
+            Whether the residual may have a memory; else it is counted as white noise
+            of its mean square, which pulls harder towards a small free-run error.
+        """
         self.step()
-        self.update_prior()
-        if noise:
+        if self.age >= FIXED_CYCLES:
+            self.update_prior()
+        if coloured:
             self.update_noise()
+        else:
+            self.whiten_by_squares()
+        self.age += 1
         self.costs.append(self.cost)
 
-    def settled(self, window: int, tolerance: float) -> bool:
+    def settled(self, window: int = 6, tolerance: float = 0.02) -> bool:
         """Return whether the cost hardly falls any more."""
         if len(self.costs) <= window:
             return False
-        return self.costs[-1 - window] - self.costs[-1] < window * tolerance
+        return bool(self.costs[-1 - window] - self.costs[-1] < window * tolerance)
+
+    def shown(self, runs: Sequence[Run]) -> Member:
+        """Return a member that goes on from here with other runs of the same inputs."""
+        fresh = Member(
+            self.structure, runs, self.theta, self.starts, self.prior, self.noise
+        )
+        fresh.age = self.age
+        return fresh

@@ -1,0 +1,356 @@
+"""The search: linear models first, then candidates that race on held-out blocks.
+
+Every candidate is begun several times on every fold. After a few cycles those whose
+held-out error is far from the best are dropped, the others go on with more starts, and
+so on. The members of the winner then go on with nothing hidden.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from sparsid.simulation.arx import dead_times
+from sparsid.simulation.candidates import (
+    Bases,
+    Candidate,
+    Cascade,
+    EvenOutput,
+    LinearFirst,
+    saturated,
+)
+from sparsid.simulation.even_output import looks_folded, signed
+from sparsid.simulation.linear import LARGEST, LARGEST_MIMO, candidates
+from sparsid.simulation.member import Member
+from sparsid.simulation.signals import FOLDS, Errors, Signals
+
+log = logging.getLogger(__name__)
+
+Values = NDArray[np.float64]
+
+# A linear model may be so much worse than the best and be taken for its lower order.
+SIMPLER = 1.02
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round of the race.
+
+    ``starts`` are begun on each fold and advanced to ``cycles``; the best ``kept`` of a
+    fold go on, and candidates within ``ratio`` of the best, ``most`` at most.
+    """
+
+    starts: int
+    cycles: int
+    kept: int
+    ratio: float
+    most: int
+
+
+ROUNDS = (
+    Round(3, 20, 3, 1.5, 3),
+    Round(6, 40, 4, 1.15, 2),
+    Round(6, 80, 3, 1.0, 1),
+)
+# Cycles after which the residual may have a memory.
+COLOURED_FROM = 45
+# Cycles with nothing hidden; members that go on, from each fold.
+LAST_CYCLES, LAST_KEPT = 30, 2
+# A member whose held-out error is beyond so many times the best of its fold is left out.
+WORSE = 1.3
+
+
+@dataclass(eq=False)
+class Trial:
+    """A candidate on its way: members by fold, and its held-out errors."""
+
+    candidate: Candidate
+    members: list[list[Member]] = field(default_factory=lambda: [[] for _ in range(FOLDS)])
+    begun: int = 0
+    errors: Errors = field(default_factory=Errors.none)
+
+    @property
+    def name(self) -> str:
+        """That of the candidate."""
+        return self.candidate.name
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """What a listener hears: where the search is."""
+
+    name: str
+    done: int
+    total: int
+
+
+Told = Callable[[Stage], bool]
+
+
+class Stopped(Exception):
+    """The listener, or the clock, ended the search."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFound:
+    """The linear model: one for each fold, and one with nothing hidden."""
+
+    delays: tuple[int, ...]
+    order: int
+    member: Member
+    folds: list[Member]
+    errors: Errors
+    # Held-out error by delays and order.
+    table: dict[tuple[int, ...], dict[int, Errors]]
+
+
+@dataclass(eq=False)
+class Search:
+    """A search over one set of signals.
+
+    Parameters
+    ----------
+    signals
+        What candidates are compared on.
+    told
+        Hears of progress and may end the search by returning True.
+    deadline
+        Time of `time.perf_counter` at which no more is tried.
+    """
+
+    signals: Signals
+    seed: int = 0
+    workers: int = 2
+    told: Told | None = None
+    deadline: float = np.inf
+    notes: list[str] = field(default_factory=list)
+    trials: list[Trial] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.bases = Bases(self.signals)
+        self.stopped = False
+
+    # -- the linear model ------------------------------------------------------------
+
+    def linear(self) -> LinearFound:
+        """Return the linear model of the order that held-out blocks prefer."""
+        signals = self.signals
+        most = LARGEST if signals.outputs == 1 else LARGEST_MIMO
+        width = signals.inputs + signals.outputs
+        most = int(min(most, max(signals.samples // (10 * width), 2)))
+        orders = list(range(1, most + 1))
+        nothing = (0,) * signals.inputs
+        tried = sorted({nothing, dead_times(signals)})
+        jobs = [(d, f) for d in tried for f in [None, *range(FOLDS)]]
+
+        def one(job: tuple[tuple[int, ...], int | None]) -> dict[int, Member]:
+            return candidates(signals, job[0], job[1], orders)
+
+        for (delays, fold), found in zip(
+            jobs, self._map("linear models", one, jobs), strict=True
+        ):
+            self.bases.add(delays, fold, found)
+        table: dict[tuple[int, ...], dict[int, Errors]] = {}
+        for delays in tried:
+            table[delays] = {}
+            for n in orders:
+                copies = [self.bases.get(delays, n, f) for f in range(FOLDS)]
+                whole = self.bases.get(delays, n, None)
+                if whole is None or any(c is None for c in copies):
+                    continue
+                errors = Errors.none()
+                for fold, copy in enumerate(copies):
+                    assert copy is not None
+                    errors += signals.held_out(copy.outputs(), fold)
+                table[delays][n] = errors
+        best = min(e.rms for row in table.values() for e in row.values())
+        n, _, delays = min(
+            (n, e.rms, d)
+            for d, row in table.items()
+            for n, e in row.items()
+            if e.rms <= SIMPLER * best
+        )
+        folds = [self.bases.get(delays, n, f) for f in range(FOLDS)]
+        return LinearFound(
+            delays,
+            n,
+            self.bases.get(delays, n, None),
+            folds,
+            table[delays][n],
+            table,
+        )
+
+    # -- candidates ------------------------------------------------------------------
+
+    def first_candidates(self, linear: LinearFound) -> list[Candidate]:
+        """Return what the linear model and the signals suggest."""
+        signals = self.signals
+        found: list[Candidate] = []
+        for delays, row in linear.table.items():
+            errors = {n: e.rms for n, e in row.items()}
+            if not errors:
+                continue
+            best = min(errors, key=lambda n: errors[n])
+            near = min(n for n in errors if errors[n] <= SIMPLER * errors[best])
+            orders = {near, near + 2, best}
+            if signals.samples >= 2000:
+                large = sorted((n for n in errors if n >= 6), key=lambda n: errors[n])
+                orders |= set(large[:2])
+            orders = {n for n in orders if n in errors}
+            found += [LinearFirst(self.bases, delays, n) for n in sorted(orders)]
+        if self._like_a_cascade(linear):
+            ny = signals.outputs
+            found += [Cascade(signals, ny + 1), Cascade(signals, ny + 2)]
+        if looks_folded(signals):
+            found += self._even(linear)
+        return found
+
+    def _like_a_cascade(self, linear: LinearFound) -> bool:
+        """Return whether outputs saturate, or all poles are real and slow."""
+        floor, ceiling = saturated(self.signals)
+        if np.isfinite([*floor, *ceiling]).any():
+            return True
+        A = linear.member.structure.named(linear.member.theta)["A"]
+        poles = np.linalg.eigvals(A)
+        slow = poles[np.abs(poles) > 0.5]
+        return bool(len(slow) and (slow.real > 0).all() and (np.abs(slow.imag) < 0.05).all())
+
+    def _even(self, linear: LinearFound) -> list[Candidate]:
+        delays = (0,) * self.signals.inputs
+        turned = signed(self.signals, delays, 3)
+        if turned is None:
+            return []
+        bases = Bases(turned)
+        return [EvenOutput(self.signals, bases, delays, n) for n in (2, 3, 4)]
+
+    def variants(self, best: Trial) -> list[Candidate]:
+        """Return what may improve on the best candidate of the first rounds."""
+        c = best.candidate
+        if isinstance(c, LinearFirst):
+            return [
+                LinearFirst(c.bases, c.delays, c.order, 6, polynomial=True),
+                LinearFirst(c.bases, c.delays, c.order, 12),
+            ]
+        if isinstance(c, Cascade):
+            return [Cascade(c.signals, c.states, 12)]
+        return []
+
+    # -- the race --------------------------------------------------------------------
+
+    def race(self, found: Sequence[Candidate]) -> list[Trial]:
+        """Return the candidates that were still there at the end, best first."""
+        running = [Trial(c) for c in found]
+        self.trials += running
+        for k, plan in enumerate(ROUNDS):
+            if not self._advance(f"round {k + 1}", running, plan):
+                break
+            running.sort(key=lambda t: t.errors.rms)
+            limit = plan.ratio * running[0].errors.rms
+            running = [t for t in running if t.errors.rms <= limit][: plan.most]
+        return sorted(running, key=lambda t: t.errors.rms)
+
+    def _advance(self, name: str, trials: Sequence[Trial], plan: Round) -> bool:
+        """Advance candidates by a round; return False if it was cut short."""
+        jobs: list[tuple[Trial, int, int | Member]] = []
+        for trial in trials:
+            for fold in range(FOLDS):
+                jobs += [(trial, fold, m) for m in trial.members[fold]]
+                jobs += [
+                    (trial, fold, fold + s) for s in range(trial.begun, plan.starts)
+                ]
+            trial.begun = max(trial.begun, plan.starts)
+
+        def one(job: tuple[Trial, int, int | Member]) -> Member | None:
+            trial, fold, member = job
+            if not isinstance(member, Member):
+                number = self.trials.index(trial)
+                rng = np.random.default_rng([self.seed, number, fold, member])
+                try:
+                    member = trial.candidate.begin(fold, member, rng)
+                except ValueError:
+                    return None
+            return self._to(member, plan.cycles).rest()
+
+        try:
+            done = self._map(name, one, jobs)
+        except Stopped:
+            return False
+        for trial in trials:
+            trial.members = [[] for _ in range(FOLDS)]
+        for (trial, fold, _), member in zip(jobs, done, strict=True):
+            if member is not None and np.isfinite(member.cost):
+                trial.members[fold].append(member)
+        for trial in trials:
+            trial.errors = Errors.none()
+            for fold, members in enumerate(trial.members):
+                members.sort(key=lambda m: m.cost)
+                del members[plan.kept :]
+                if members:
+                    runs = [m.outputs() for m in members[:3]]
+                    centre = [np.median(r, axis=0) for r in zip(*runs, strict=True)]
+                    trial.errors += self.signals.held_out(centre, fold)
+            log.info("%s: %s: held-out error %.4f", name, trial.name, trial.errors.rms)
+        return True
+
+    def _to(self, member: Member, cycles: int) -> Member:
+        """Advance a member to an age."""
+        while member.age < cycles:
+            if self.stopped:
+                raise Stopped
+            member.cycle(coloured=member.age >= COLOURED_FROM)
+            if member.age > COLOURED_FROM + 8 and member.settled():
+                break
+            if not np.isfinite(member.cost):
+                break
+        return member
+
+    # -- the end ---------------------------------------------------------------------
+
+    def last(self, best: Trial, signals: Signals | None = None) -> list[Member]:
+        """Return the best members of every fold, gone on with nothing hidden."""
+        whole = (signals or self.signals).runs(best.candidate.delays)
+        chosen: list[Member] = []
+        for fold, members in enumerate(best.members):
+            errors = [self.signals.held_out(m.outputs(), fold).rms for m in members]
+            if not errors:
+                continue
+            good = [
+                m
+                for m, e in zip(members, errors, strict=True)
+                if e <= WORSE * min(errors)
+            ]
+            chosen += good[:LAST_KEPT]
+
+        def one(member: Member) -> Member:
+            fresh = member.shown(whole)
+            return self._to(fresh, fresh.age + LAST_CYCLES).rest()
+
+        return self._map("final members", one, chosen)
+
+    def _map(self, name: str, work, jobs):  # type: ignore[no-untyped-def]
+        """Do jobs in threads, in order, telling how far they are."""
+        done = []
+        with threadpool_limits(1), ThreadPoolExecutor(self.workers) as pool:
+            futures = [pool.submit(work, job) for job in jobs]
+            try:
+                for k, future in enumerate(futures):
+                    done.append(future.result())
+                    late = time.perf_counter() > self.deadline
+                    heard = self.told is not None and self.told(
+                        Stage(name, k + 1, len(jobs))
+                    )
+                    if late or heard:
+                        raise Stopped
+            except BaseException:
+                self.stopped = True
+                for future in futures:
+                    future.cancel()
+                raise
+        return done
