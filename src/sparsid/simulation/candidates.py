@@ -35,8 +35,14 @@ class Candidate(Protocol):
     def delays(self) -> tuple[int, ...]:
         """Samples by which each input comes late."""
 
-    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member:
-        """Return a member before its first step; ``start`` counts within a fold."""
+    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member | None:
+        """Return a member before its first step; None if there is nothing to begin at.
+
+        Parameters
+        ----------
+        start
+            Number of the start, within a fold.
+        """
 
 
 class Bases:
@@ -78,11 +84,11 @@ class LinearFirst:
         more = ", square and cube" if self.polynomial else ""
         return f"linear first, {self.order} states, {self.neurons} neurons{more}{late}"
 
-    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member:
+    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member | None:
         """Return a member beside the fold's linear model, along one direction."""
         base = self.bases.get(self.delays, self.order, fold)
         if base is None:
-            raise ValueError(f"no linear model of order {self.order}")
+            return None
         kinds = [TANH] * self.neurons + [SQUARE, CUBE] * self.polynomial
         ways = linear_first.DIRECTIONS
         return linear_first.begun(base, ways[start % len(ways)], rng, kinds=kinds)
@@ -106,7 +112,7 @@ class Cascade:
         """What tells it from others."""
         return f"cascade, {self.states} states, {self.neurons} neurons"
 
-    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member:
+    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member | None:
         """Return a member with random weights."""
         signals = self.signals
         floor, ceiling = saturated(signals)
@@ -131,11 +137,11 @@ class EvenOutput:
         """What tells it from others."""
         return f"even output, {self.order} states, {self.neurons} neurons"
 
-    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member:
+    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member | None:
         """Return a member beside the fold's linear model of the signed outputs."""
         base = self.signed.get(self.delays, self.order, fold)
         if base is None:
-            raise ValueError(f"no linear model of order {self.order}")
+            return None
         way = self.ways[start % len(self.ways)]
         return even_output.begun(
             base, self.signals, self.delays, fold, way, self.neurons, rng

@@ -28,7 +28,8 @@ Complex = NDArray[np.complex128]
 
 # Orders of the regressions that are tried, beside that of the smallest criterion.
 REGRESSIONS = (10, 20, 30)
-MARKOV = 300
+# Rows of the Hankel matrix of impulse responses, with one input and output.
+HANKEL = 120
 # Largest order, with one output and with several.
 LARGEST, LARGEST_MIMO = 10, 12
 # Steps of the refinement.
@@ -75,9 +76,11 @@ def realisations(
         if lagged.rows < len(lagged.gram):
             continue
         theta, _ = lagged.solve(lagged.columns(m, (0,) * nu))
-        rows = max(min(MARKOV // 2, 300 // max(ny, nu)), max(orders) + 2)
+        rows = max(HANKEL // max(ny, nu), max(orders) + 2)
         h = impulse_response(theta, m, ny, nu, 2 * rows + 1)
-        H = np.block([[h[i + j + 1] for j in range(rows)] for i in range(rows)])
+        lags = np.arange(rows)
+        blocks = h[lags[:, None] + lags + 1].transpose(0, 2, 1, 3)
+        H = blocks.reshape(rows * ny, rows * nu)
         U, s, Vt = scipy.linalg.svd(H, full_matrices=False, check_finite=False)
         balanced = {}
         for n in orders:

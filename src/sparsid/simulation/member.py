@@ -31,6 +31,10 @@ from sparsid.simulation.noise import (
 Values = NDArray[np.float64]
 
 START_DAMPING = 1e-2
+# By how much the log-determinant may make up for a larger error.
+VOLUME_SLACK = 20.0
+# The noise is estimated anew every so many cycles.
+NOISE_EVERY = 3
 # Cycles before prior variances are learnt: effects have to grow first.
 FIXED_CYCLES = 8
 SMALLEST_DAMPING, LARGEST_DAMPING = 1e-10, 1e10
@@ -226,12 +230,10 @@ class Member:
         except scipy.linalg.LinAlgError:
             d = np.full(len(self.w), np.nan)
         promised = float(d @ (slope + self.damping * diagonal * d))
-        if np.isfinite(d).all():
-            w = self.w + d
+        w, cost = self.w + d, np.inf
+        if np.isfinite(d).all() and self._hopeful(w):
             at = self.evaluate(w)
             cost = at.cost(w, self.prior)
-        else:
-            cost = np.inf
         fall = self.cost - cost
         if np.isfinite(cost) and fall > 0:
             gain = min(fall / max(promised, 1e-300), 1.0)
@@ -243,6 +245,22 @@ class Member:
             self.growth *= 2.0
         self.damping = min(max(self.damping, SMALLEST_DAMPING), LARGEST_DAMPING)
         return fall > 0
+
+    def _hopeful(self, w: Values) -> bool:
+        """Return whether the error at a point is not larger already than the cost here.
+
+        A run without derivatives takes a small part of an evaluation.
+        """
+        squares = 0.0
+        for y, run in zip(self.outputs(w), self.runs, strict=True):
+            for o, law in enumerate(self.noise):
+                residual = np.ascontiguousarray((run.y - y)[:, o : o + 1])
+                seen = np.ascontiguousarray(run.seen[:, o])
+                whiten(law.predictors, law.variances, law.ahead, seen, residual)
+                squares += float((residual**2).sum())
+        paid = ((w - self.prior.mean) ** 2 / self.prior.variance).sum()
+        before = ((self.w - self.prior.mean) ** 2 / self.prior.variance).sum()
+        return bool(squares + paid < self.at.squares + before + VOLUME_SLACK)
 
     def update_prior(self, power: float = 0.5) -> None:
         """Update the variances of the groups if the cost falls by it.
@@ -330,7 +348,8 @@ class Member:
         if self.age >= FIXED_CYCLES:
             self.update_prior()
         if coloured:
-            self.update_noise()
+            if self.age % NOISE_EVERY == 0:
+                self.update_noise()
         else:
             self.whiten_by_squares()
         self.age += 1

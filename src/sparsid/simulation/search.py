@@ -43,21 +43,23 @@ SIMPLER = 1.02
 class Round:
     """A round of the race.
 
-    ``starts`` are begun on each fold and advanced to ``cycles``; the best ``kept`` of a
-    fold go on, and candidates within ``ratio`` of the best, ``most`` at most.
+    Members are begun on each fold until there were ``starts``, and all of it advanced to
+    ``first`` cycles; the best ``kept`` of a fold go on to ``cycles``. Candidates within
+    ``ratio`` of the best, ``most`` at most, stay for the next round.
     """
 
     starts: int
-    cycles: int
+    first: int
     kept: int
+    cycles: int
     ratio: float
     most: int
 
 
 ROUNDS = (
-    Round(3, 20, 3, 1.5, 3),
-    Round(6, 40, 4, 1.15, 2),
-    Round(6, 80, 3, 1.0, 1),
+    Round(3, 20, 3, 20, 1.5, 3),
+    Round(6, 20, 3, 40, 1.15, 2),
+    Round(6, 40, 3, 80, 1.0, 1),
 )
 # Cycles after which the residual may have a memory.
 COLOURED_FROM = 45
@@ -75,6 +77,13 @@ class Trial:
     members: list[list[Member]] = field(default_factory=lambda: [[] for _ in range(FOLDS)])
     begun: int = 0
     errors: Errors = field(default_factory=Errors.none)
+    # Held-out error after each round.
+    after: list[float] = field(default_factory=list)
+
+    @property
+    def rms(self) -> float:
+        """Held-out error, in standard deviations of the outputs."""
+        return self.errors.rms
 
     @property
     def name(self) -> str:
@@ -244,60 +253,83 @@ class Search:
 
     # -- the race --------------------------------------------------------------------
 
-    def race(self, found: Sequence[Candidate]) -> list[Trial]:
-        """Return the candidates that were still there at the end, best first."""
+    def race(
+        self, found: Sequence[Candidate], rival: Trial | None = None
+    ) -> list[Trial]:
+        """Return the candidates that were still there at the end, best first.
+
+        Parameters
+        ----------
+        rival
+            Who is worse than this one was after the same round is dropped, too.
+        """
         running = [Trial(c) for c in found]
         self.trials += running
         for k, plan in enumerate(ROUNDS):
-            if not self._advance(f"round {k + 1}", running, plan):
+            if not running or not self._advance(f"round {k + 1}", running, plan):
                 break
-            running.sort(key=lambda t: t.errors.rms)
-            limit = plan.ratio * running[0].errors.rms
-            running = [t for t in running if t.errors.rms <= limit][: plan.most]
-        return sorted(running, key=lambda t: t.errors.rms)
+            running.sort(key=lambda t: t.rms)
+            limit = plan.ratio * running[0].rms
+            if rival is not None:
+                limit = min(limit, rival.after[min(k, len(rival.after) - 1)])
+            running = [t for t in running if t.rms <= limit][: plan.most]
+        return running
 
     def _advance(self, name: str, trials: Sequence[Trial], plan: Round) -> bool:
         """Advance candidates by a round; return False if it was cut short."""
-        jobs: list[tuple[Trial, int, int | Member]] = []
+        jobs: list[tuple[Trial, int, int]] = []
         for trial in trials:
-            for fold in range(FOLDS):
-                jobs += [(trial, fold, m) for m in trial.members[fold]]
-                jobs += [
-                    (trial, fold, fold + s) for s in range(trial.begun, plan.starts)
-                ]
+            jobs += [
+                (trial, fold, fold + s)
+                for fold in range(FOLDS)
+                for s in range(trial.begun, plan.starts)
+            ]
             trial.begun = max(trial.begun, plan.starts)
 
-        def one(job: tuple[Trial, int, int | Member]) -> Member | None:
-            trial, fold, member = job
-            if not isinstance(member, Member):
-                number = self.trials.index(trial)
-                rng = np.random.default_rng([self.seed, number, fold, member])
-                try:
-                    member = trial.candidate.begin(fold, member, rng)
-                except ValueError:
-                    return None
-            return self._to(member, plan.cycles).rest()
+        def begin(job: tuple[Trial, int, int]) -> Member | None:
+            trial, fold, start = job
+            rng = np.random.default_rng(
+                [self.seed, self.trials.index(trial), fold, start]
+            )
+            member = trial.candidate.begin(fold, start, rng)
+            return member and self._to(member, plan.first).rest()
+
+        def go_on(job: tuple[Trial, int, Member]) -> Member:
+            return self._to(job[2], plan.cycles).rest()
 
         try:
-            done = self._map(name, one, jobs)
+            for job, member in zip(jobs, self._map(name, begin, jobs), strict=True):
+                if member is not None and np.isfinite(member.cost):
+                    job[0].members[job[1]].append(member)
+            left = [
+                (trial, fold, member)
+                for trial in trials
+                for fold, members in enumerate(trial.members)
+                for member in sorted(members, key=lambda m: m.cost)[: plan.kept]
+            ]
+            self._map(name, go_on, left)
         except Stopped:
             return False
         for trial in trials:
-            trial.members = [[] for _ in range(FOLDS)]
-        for (trial, fold, _), member in zip(jobs, done, strict=True):
-            if member is not None and np.isfinite(member.cost):
-                trial.members[fold].append(member)
-        for trial in trials:
-            trial.errors = Errors.none()
-            for fold, members in enumerate(trial.members):
-                members.sort(key=lambda m: m.cost)
-                del members[plan.kept :]
-                if members:
-                    runs = [m.outputs() for m in members[:3]]
-                    centre = [np.median(r, axis=0) for r in zip(*runs, strict=True)]
-                    trial.errors += self.signals.held_out(centre, fold)
-            log.info("%s: %s: held-out error %.4f", name, trial.name, trial.errors.rms)
+            trial.members = [
+                [m for t, f, m in left if t is trial and f == fold]
+                for fold in range(FOLDS)
+            ]
+            trial.after.append(self._held_out(trial))
+            log.info("%s: %s: held-out error %.4f", name, trial.name, trial.rms)
         return True
+
+    def _held_out(self, trial: Trial) -> float:
+        """Find the errors of the median over members where they have not learnt."""
+        trial.errors = Errors.none()
+        for fold, members in enumerate(trial.members):
+            members.sort(key=lambda m: m.cost)
+            if not members:
+                continue
+            runs = [m.outputs() for m in members]
+            centre = [np.median(r, axis=0) for r in zip(*runs, strict=True)]
+            trial.errors += self.signals.held_out(centre, fold)
+        return trial.rms
 
     def _to(self, member: Member, cycles: int) -> Member:
         """Advance a member to an age."""
