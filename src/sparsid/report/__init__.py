@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from sparsid.data.record import Record
 from sparsid.errors import InputError
+from sparsid.report.contents import Facts
 from sparsid.report.figures import figures_of, for_page, svg_text, write_pictures
-from sparsid.report.page import Facts, page
+from sparsid.report.page import page
 from sparsid.validation.diagnosis import Diagnosis, diagnose
 
 if TYPE_CHECKING:
