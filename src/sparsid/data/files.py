@@ -1,5 +1,6 @@
 """Records from files: CSV, MAT and NPZ; and tables back into CSV."""
 
+import contextlib
 import csv
 import logging
 import math
@@ -118,8 +119,12 @@ def read_csv(
         By default found out by looking at the first lines.
     """
     path = _existing(path)
-    table = parse_text(path, read_text(path), separator, decimal)
-    return _record(table, inputs, outputs, time, dt, default_dt, units)
+    fast, exact = parse_text(path, read_text(path), separator, decimal)
+    if fast is not None:
+        # Whatever is wrong, the exact table says where.
+        with contextlib.suppress(InputError):
+            return _record(fast, inputs, outputs, time, dt, default_dt, units)
+    return _record(exact(), inputs, outputs, time, dt, default_dt, units)
 
 
 def read_mat(
