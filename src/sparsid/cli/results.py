@@ -12,6 +12,7 @@ import numpy as np
 
 from sparsid.data.files import write_csv
 from sparsid.data.record import Record
+from sparsid.data.whole_file import whole_file
 from sparsid.errors import InputError
 from sparsid.plots import BAND, identification_picture
 from sparsid.results.forecast import Forecast
@@ -152,7 +153,8 @@ def free_name(name: str, taken: dict[str, Any]) -> str:
 
 def write_result(path: Path, result: dict[str, Any]) -> None:
     """Write a result as strict JSON."""
-    path.write_text(as_json(result) + "\n", encoding="utf-8")
+    with whole_file(path) as part:
+        part.write_text(as_json(result) + "\n", encoding="utf-8")
 
 
 def as_json(result: dict[str, Any]) -> str:
@@ -163,4 +165,5 @@ def as_json(result: dict[str, Any]) -> str:
 def write_picture(path: Path, part: Part, title: str) -> None:
     """Write a picture of measured against simulated outputs."""
     figure = identification_picture(part.records, part.free_run, title)
-    figure.savefig(path)
+    with whole_file(path) as temporary:
+        figure.savefig(temporary)

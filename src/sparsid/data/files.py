@@ -1,9 +1,9 @@
 """Records from files: CSV, MAT and NPZ; and tables back into CSV."""
 
+import contextlib
 import csv
 import logging
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +22,7 @@ from sparsid.data.sampling_time import (
     step_of,
 )
 from sparsid.data.text import Table, parse_text, read_text
+from sparsid.data.whole_file import whole_file
 from sparsid.errors import FileFormatError, InputError
 
 TEXT_SUFFIXES = (".csv", ".txt", ".tsv")
@@ -118,8 +119,12 @@ def read_csv(
         By default found out by looking at the first lines.
     """
     path = _existing(path)
-    table = parse_text(path, read_text(path), separator, decimal)
-    return _record(table, inputs, outputs, time, dt, default_dt, units)
+    fast, exact = parse_text(path, read_text(path), separator, decimal)
+    if fast is not None:
+        # Whatever is wrong, the exact table says where.
+        with contextlib.suppress(InputError):
+            return _record(fast, inputs, outputs, time, dt, default_dt, units)
+    return _record(exact(), inputs, outputs, time, dt, default_dt, units)
 
 
 def read_mat(
@@ -217,16 +222,14 @@ def write_csv(
     if not path.parent.is_dir():
         raise InputError(f"The folder {path.parent} does not exist: make it first.")
     header = [f"{n} [{units[n]}]" if units.get(n) else n for n in values]
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(header)
-            for row in zip(*(c.tolist() for c in values.values()), strict=True):
-                writer.writerow("" if cell != cell else cell for cell in row)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    with (
+        whole_file(path) as part,
+        part.open("w", newline="", encoding="utf-8") as file,
+    ):
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        for row in zip(*(c.tolist() for c in values.values()), strict=True):
+            writer.writerow("" if cell != cell else cell for cell in row)
 
 
 def _existing(path: str | Path) -> Path:

@@ -2,9 +2,12 @@
 
 import csv
 import difflib
+import io
 import math
 import re
+import warnings
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +20,10 @@ from sparsid.errors import FileFormatError, InputError
 UNIT_PATTERN = re.compile(r"(.*\S)\s*(?:\[(.*)\]|\((.*)\))")
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+(?:[eE][+-]?\d+)?")
 MISSING = {"", "na", "n/a", "nan", "null", "none"}
+# The spellings that pandas shall know; cells in others are read one by one.
+MISSING_SPELLINGS = {"NaN", *MISSING} | {
+    case(text) for text in MISSING for case in (str.upper, str.capitalize)
+}
 
 
 @dataclass(frozen=True)
@@ -80,13 +87,38 @@ def read_text(path: Path) -> str:
 
 def parse_text(
     path: Path, text: str, separator: str | None, decimal: str | None
-) -> Table:
-    """Return the columns of a text table, as text, under names without units."""
+) -> tuple[Table | None, Callable[[], Table]]:
+    """Return the columns of a text table under names without units, in two ways.
+
+    The first is pandas' reading, with columns of numbers where every cell is one, and
+    None where pandas cannot be trusted with the table. The second gives the columns as
+    text, cell by cell as in the file, and raises errors that name the line.
+    """
+    layout = _layout(path, text, separator, decimal)
+    return _fast_table(path, layout), lambda: _exact_table(path, layout)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A dialect, the names of the columns ("" for none), and lines with numbers."""
+
+    separator: str
+    decimal: str
+    names: list[str]
+    rows: list[str]
+    lines: list[int]
+
+
+def _layout(
+    path: Path, text: str, separator: str | None, decimal: str | None
+) -> _Layout:
     kept = [(n, s) for n, s in enumerate(re.split(r"\r\n?|\n", text), 1) if s.strip()]
-    while kept and kept[0][1].lstrip()[0] in "#%":
-        del kept[0]
-    while kept and not kept[-1][1].strip(" \t;,"):
-        del kept[-1]
+    start, end = 0, len(kept)
+    while start < end and kept[start][1].lstrip()[0] in "#%":
+        start += 1
+    while start < end and not kept[end - 1][1].strip(" \t;,"):
+        end -= 1
+    kept = kept[start:end]
     if not kept:
         raise InputError(f"{path} is empty: a header and rows of numbers are needed.")
     head = [line for _, line in kept[:20]]
@@ -107,8 +139,72 @@ def parse_text(
     if not rows:
         raise InputError(f"{path} has a header but no rows: nothing was recorded.")
     names = first if headed else [""] * len(first)
-    cells = [_cells(line, separator) for _, line in rows]
-    for (number, _), row in zip(rows, cells, strict=True):
+    return _Layout(
+        separator, decimal, names, [s for _, s in rows], [n for n, _ in rows]
+    )
+
+
+def _fast_table(path: Path, layout: _Layout) -> Table | None:
+    """Return the table as pandas reads it, None where it might misread it."""
+    import pandas as pd
+
+    blank, width = layout.separator == " ", len(layout.names)
+    quoted = any('"' in line for line in layout.rows)
+    if (blank and quoted) or layout.separator == layout.decimal:
+        return None
+    # From 3.1 on pandas rounds numbers correctly, and wants no option for it.
+    old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+    exact: dict[str, Any] = {"float_precision": "round_trip"} if old else {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            frame = pd.read_csv(
+                io.StringIO("\n".join(layout.rows)),
+                sep=r"\s+" if blank else layout.separator,
+                decimal=layout.decimal,
+                header=None,
+                # One more, as a row may end with a separator.
+                names=list(range(width + 1)),
+                index_col=False,
+                na_values=sorted(MISSING_SPELLINGS),
+                keep_default_na=False,
+                skip_blank_lines=False,
+                skipinitialspace=True,
+                quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+                low_memory=False,
+                **exact,
+            )
+    except (ValueError, Warning):
+        return None
+    texts = [k for k in frame if frame[k].dtype.kind not in "iuf"]
+    if (
+        len(frame) != len(layout.rows)
+        or frame[width].notna().any()
+        or any(frame[k].dtype.kind == "b" for k in texts)
+        or (blank and texts)
+    ):
+        return None
+    columns: dict[str, Any] = {}
+    for k, name in enumerate(layout.names):
+        values = frame[k]
+        if not name and values.isna().all():
+            continue
+        name = name or f"column{k + 1}"
+        if name in columns:
+            return None
+        if k in texts:
+            values = values.fillna("").astype(str).str.strip()
+            columns[name] = values.to_numpy(dtype=object)
+        else:
+            columns[name] = values.to_numpy()
+    return _split_units(path, columns, layout)
+
+
+def _exact_table(path: Path, layout: _Layout) -> Table:
+    """Return the table with every cell as text, or say which line is at fault."""
+    names = layout.names
+    cells = [_cells(line, layout.separator) for line in layout.rows]
+    for number, row in zip(layout.lines, cells, strict=True):
         # A separator at the end of a row opens a cell without content.
         if any(row[len(names) :]):
             raise FileFormatError(
@@ -126,12 +222,10 @@ def parse_text(
                 f"{path} has two columns named {name!r}: rename one in the header."
             )
         columns[name] = np.array(texts, dtype=object)
-    return _split_units(path, columns, [n for n, _ in rows], decimal)
+    return _split_units(path, columns, layout)
 
 
-def _split_units(
-    path: Path, columns: dict[str, Any], lines: list[int], decimal: str
-) -> Table:
+def _split_units(path: Path, columns: dict[str, Any], layout: _Layout) -> Table:
     """Return the table with "level [V]" taken apart into name and unit."""
     matches = {full: UNIT_PATTERN.fullmatch(full) for full in columns}
     bare = {full: m[1] if m else full for full, m in matches.items()}
@@ -140,7 +234,7 @@ def _split_units(
     short = {full: full if many[name] > 1 else name for full, name in bare.items()}
     units = {short[full]: m[2] or m[3] or "" for full, m in matches.items() if m}
     named = {short[full]: values for full, values in columns.items()}
-    return Table(path, named, units, short, lines, decimal)
+    return Table(path, named, units, short, layout.lines, layout.decimal)
 
 
 def _cells(line: str, separator: str) -> list[str]:

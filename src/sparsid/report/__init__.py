@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparsid.data.record import Record
+from sparsid.data.whole_file import whole_file
 from sparsid.errors import InputError
+from sparsid.report.contents import Facts
 from sparsid.report.figures import figures_of, for_page, svg_text, write_pictures
-from sparsid.report.page import Facts, page
+from sparsid.report.page import page
 from sparsid.validation.diagnosis import Diagnosis, diagnose
 
 if TYPE_CHECKING:
@@ -61,7 +63,9 @@ def write_report(
     drawn = {name: svg_text(name, figure) for name, figure in figures.items()}
     facts = Facts(title, part, comparison or {})
     inside = {name: for_page(name, text) for name, text in drawn.items()}
-    path.write_text(page(model, diagnosis, inside, facts), encoding="utf-8")
+    with whole_file(path) as temporary:
+        text = page(model, diagnosis, inside, facts)
+        temporary.write_text(text, encoding="utf-8")
     if pictures is not None:
         write_pictures(Path(pictures), figures, drawn)
     return diagnosis

@@ -10,9 +10,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from sparsid.data.whole_file import whole_file
 from sparsid.plots import BLACK, BLUE, GREEN, GREY, ORANGE
 from sparsid.studies import prediction
-from sparsid.studies.store import whole_file
 
 # Okabe and Ito's colours, told apart by all readers.
 YELLOW, PURPLE, PALE = "#E69F00", "#CC79A7", "#C8C8C8"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.stats import bootstrap
 
 from sparsid.errors import InputError
 from sparsid.fitting.outcome import Outcome
@@ -55,8 +56,8 @@ QUICK: dict[str, Any] = {
 QUICK_RATIOS, QUICK_REPEATS = (0.1, 0.5, 1.0), 2
 # Fits that ended otherwise say little about their method.
 GOOD_ENDS = (Outcome.CONVERGED.value, Outcome.PRUNED.value)
-# Draws of the bootstrap over repeats, and the ends of its 95 % interval.
-DRAWS, INTERVAL = 10_000, (0.025, 0.975)
+# Draws of the bootstrap over repeats, and the level of its interval.
+DRAWS, LEVEL = 10_000, 0.95
 # Fewer pairs than this do not make an interval.
 FEWEST_PAIRS = 6
 BETTER, WORSE = "sparse Bayes better", "sparse Bayes worse"
@@ -283,10 +284,15 @@ def paired_table(fits: pd.DataFrame) -> pd.DataFrame:
 
 def bootstrap_interval(values: NDArray[np.float64]) -> tuple[float, float]:
     """Return the 95 % percentile interval of the mean over resampled values."""
-    generator = np.random.default_rng(0)
-    sample = generator.integers(len(values), size=(DRAWS, len(values)))
-    low, high = np.quantile(values[sample].mean(1), INTERVAL)
-    return float(low), float(high)
+    found = bootstrap(
+        (values,),
+        np.mean,
+        n_resamples=DRAWS,
+        confidence_level=LEVEL,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    return float(found.low), float(found.high)
 
 
 def _verdict(pairs: int, low: float, high: float) -> str:

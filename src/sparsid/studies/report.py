@@ -13,9 +13,10 @@ from typing import Any
 
 import pandas as pd
 
+from sparsid.data.whole_file import whole_file
 from sparsid.studies import figures, prediction, published, simulation, verdicts
 from sparsid.studies.comparators import COMPARATORS
-from sparsid.studies.store import Store, whole_file
+from sparsid.studies.store import Store
 
 # Different errors that a report lists.
 MOST_FAILURES = 20

@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import sparsid
+from sparsid.data.whole_file import whole_file
 from sparsid.errors import FileFormatError, InputError
 from sparsid.parallel.fingerprint import engine_fingerprint
 
@@ -194,17 +194,6 @@ class Store:
             writer.writeheader()
             writer.writerows({**origin, **row} for row in rows)
         return path
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a path to write to; the file appears under its name when it is complete."""
-    part = path.with_name(f".{os.getpid()}.{path.name}")
-    try:
-        yield part
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 # -- pieces --------------------------------------------------------------------------
