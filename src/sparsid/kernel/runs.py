@@ -42,7 +42,7 @@ def shapes(states: int, inputs: int, neurons: int, outputs: int) -> dict[str, An
     return dict(zip(MATRICES, sizes, strict=True))
 
 
-_UNPACK = "Tuple((f8[:,::1],f8[:,::1],f8[:,::1],f8[:,::1],f8[:,::1],f8[:,::1],f8[:,::1],f8[:,::1]))(f8[::1],i8,i8,i8,i8)"
+_UNPACK = f"Tuple(({', '.join(['f8[:,::1]'] * 8)}))(f8[::1],i8,i8,i8,i8)"
 
 
 @compiled(_UNPACK)
@@ -68,7 +68,9 @@ def unpack(c: Values, nx: int, nu: int, nn: int, ny: int) -> Any:
     )
 
 
-@compiled("void(f8[::1],i8[::1],f8[::1],f8[:,::1],f8[::1],f8[:,::1],f8[:,::1],f8[:,::1])")
+@compiled(
+    "void(f8[::1],i8[::1],f8[::1],f8[:,::1],f8[::1],f8[:,::1],f8[:,::1],f8[:,::1])"
+)
 def run(
     c: Values,
     kinds: Whole,
@@ -121,7 +123,9 @@ def run(
             y[t, o] = min(max(v, bounds[0, nx + o]), bounds[1, nx + o])
 
 
-@compiled("void(f8[::1],i8[::1],f8[::1],f8[:,::1],i8[:,::1],f8[::1],i8[::1],f8[::1],f8[:,::1],f8[:,::1],f8[:,::1],f8[:,:,::1],f8[:,:,::1])")
+@compiled(
+    "void(f8[::1],i8[::1],f8[::1],f8[:,::1],i8[:,::1],f8[::1],i8[::1],f8[::1],f8[:,::1],f8[:,::1],f8[:,::1],f8[:,:,::1],f8[:,:,::1])"
+)
 def sensitivities(
     c: Values,
     kinds: Whole,
@@ -250,7 +254,11 @@ def sensitivities(
         for m in range(ends[6], ends[7]):
             dy[t, table[m, 0], table[m, 2]] += weights[m] * n[table[m, 1]]
         for o in range(ny):
-            if y[t, o] != v[o] or v[o] == bounds[0, nx + o] or v[o] == bounds[1, nx + o]:
+            if (
+                y[t, o] != v[o]
+                or v[o] == bounds[0, nx + o]
+                or v[o] == bounds[1, nx + o]
+            ):
                 for p in range(P):
                     dy[t, o, p] = 0.0
         for i in range(nx):

@@ -45,7 +45,10 @@ class Sizes:
         """Where each matrix begins in the vector of all."""
         sizes = [rows * columns for rows, columns in self.shapes.values()]
         firsts = np.concatenate([[0], np.cumsum(sizes)])
-        return {**dict(zip(MATRICES, firsts.tolist(), strict=False)), "": int(firsts[-1])}
+        return {
+            **dict(zip(MATRICES, firsts.tolist(), strict=False)),
+            "": int(firsts[-1]),
+        }
 
     def at(self, matrix: str, row: int, column: int) -> int:
         """Return the place of an entry in the vector of all matrices."""
@@ -181,7 +184,11 @@ class Structure:
     def where(self, matrix: str) -> Whole:
         """Return which parameters are entries of a matrix."""
         return np.array(
-            [self.leading + k for k, entry in enumerate(self.free) if entry[0] == matrix],
+            [
+                self.leading + k
+                for k, entry in enumerate(self.free)
+                if entry[0] == matrix
+            ],
             dtype=np.int64,
         )
 
@@ -190,7 +197,12 @@ class Structure:
         for pole in self.poles:
             own = theta[first : first + pole.parameters]
             for i, j, value, slopes in pole.entries(own):
-                yield i, j, value, [(first + k, slope) for k, slope in enumerate(slopes)]
+                yield (
+                    i,
+                    j,
+                    value,
+                    [(first + k, slope) for k, slope in enumerate(slopes)],
+                )
             first += pole.parameters
 
     def matrices(self, theta: Values) -> Values:

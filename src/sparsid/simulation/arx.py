@@ -46,7 +46,7 @@ class Lagged:
             if length <= first:
                 continue
             y, u = run.y, run.u[:, :nu]
-            whole = run.seen.all(axis=1)
+            whole = np.asarray(run.seen.all(axis=1))
             good = np.ones(length - first, dtype=bool)
             for k in range(past + 1):
                 good &= whole[first - k : length - k]
@@ -64,9 +64,13 @@ class Lagged:
         y = np.arange(order * ny)
         base = self.past * ny
         u = [
-            base + (d + k) * nu + i for i, d in enumerate(delays) for k in range(order + 1)
+            base + (d + k) * nu + i
+            for i, d in enumerate(delays)
+            for k in range(order + 1)
         ]
-        return np.concatenate([y, np.array(u, dtype=int), [base + (self.deepest + 1) * nu]])
+        return np.concatenate(
+            [y, np.array(u, dtype=int), [base + (self.deepest + 1) * nu]]
+        )
 
     def solve(self, columns: NDArray[np.int64]) -> tuple[Values, Values]:
         """Return coefficients (regressor, output) and residual covariance."""
@@ -114,10 +118,12 @@ def dead_times(signals: Signals) -> tuple[int, ...]:
 def impulse_response(
     theta: Values, order: int, outputs: int, inputs: int, length: int
 ) -> Values:
-    """Return Markov parameters (time, outputs, inputs) of a regression without delay."""
+    """Return Markov parameters (time, outputs, inputs) of an undelayed regression."""
     ny, nu = outputs, inputs
     past = theta[: order * ny].reshape(order, ny, ny)
-    direct = theta[order * ny : order * ny + (order + 1) * nu].reshape(nu, order + 1, ny)
+    direct = theta[order * ny : order * ny + (order + 1) * nu].reshape(
+        nu, order + 1, ny
+    )
     h = np.zeros((length, ny, nu))
     for t in range(length):
         if t <= order:

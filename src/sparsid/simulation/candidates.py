@@ -35,7 +35,9 @@ class Candidate(Protocol):
     def delays(self) -> tuple[int, ...]:
         """Samples by which each input comes late."""
 
-    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member | None:
+    def begin(
+        self, fold: int | None, start: int, rng: np.random.Generator
+    ) -> Member | None:
         """Return a member before its first step; None if there is nothing to begin at.
 
         Parameters
@@ -59,7 +61,9 @@ class Bases:
         for order, member in found.items():
             self._found[delays, order, fold] = member
 
-    def get(self, delays: tuple[int, ...], order: int, fold: int | None) -> Member | None:
+    def get(
+        self, delays: tuple[int, ...], order: int, fold: int | None
+    ) -> Member | None:
         """Return a model, if there is one of this order."""
         key = (delays, order, fold)
         if key not in self._found:
@@ -84,7 +88,9 @@ class LinearFirst:
         more = ", square and cube" if self.polynomial else ""
         return f"linear first, {self.order} states, {self.neurons} neurons{more}{late}"
 
-    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member | None:
+    def begin(
+        self, fold: int | None, start: int, rng: np.random.Generator
+    ) -> Member | None:
         """Return a member beside the fold's linear model, along one direction."""
         base = self.bases.get(self.delays, self.order, fold)
         if base is None:
@@ -112,7 +118,9 @@ class Cascade:
         """What tells it from others."""
         return f"cascade, {self.states} states, {self.neurons} neurons"
 
-    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member | None:
+    def begin(
+        self, fold: int | None, start: int, rng: np.random.Generator
+    ) -> Member | None:
         """Return a member with random weights."""
         signals = self.signals
         floor, ceiling = saturated(signals)
@@ -137,7 +145,9 @@ class EvenOutput:
         """What tells it from others."""
         return f"even output, {self.order} states, {self.neurons} neurons"
 
-    def begin(self, fold: int | None, start: int, rng: np.random.Generator) -> Member | None:
+    def begin(
+        self, fold: int | None, start: int, rng: np.random.Generator
+    ) -> Member | None:
         """Return a member beside the fold's linear model of the signed outputs."""
         base = self.signed.get(self.delays, self.order, fold)
         if base is None:

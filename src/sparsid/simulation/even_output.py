@@ -40,9 +40,7 @@ def looks_folded(signals: Signals) -> bool:
     return True
 
 
-def signed(
-    signals: Signals, delays: tuple[int, ...], order: int
-) -> Signals | None:
+def signed(signals: Signals, delays: tuple[int, ...], order: int) -> Signals | None:
     """Return the outputs with a sign, the best of several guesses."""
     assert signals.zero is not None
     at_rest, zero = signals.zero
@@ -73,8 +71,13 @@ def signed(
 
 
 def begun(
-    base: Member, signals: Signals, delays: tuple[int, ...], fold: int | None,
-    kind: str, neurons: int, rng: np.random.Generator,
+    base: Member,
+    signals: Signals,
+    delays: tuple[int, ...],
+    fold: int | None,
+    kind: str,
+    neurons: int,
+    rng: np.random.Generator,
 ) -> Member:
     """Return a member whose moduli are the outputs of a signed linear model."""
     assert signals.zero is not None
@@ -86,7 +89,8 @@ def begun(
     theta[new.where("B")] = base.theta[old.where("B")]
     named = old.named(base.theta)
     passed = [
-        old.run(base.theta, x, run.u) for x, run in zip(base.starts, base.runs, strict=True)
+        old.run(base.theta, x, run.u)
+        for x, run in zip(base.starts, base.runs, strict=True)
     ]
     F, H = directions(
         kind,

@@ -86,9 +86,9 @@ def realisations(
         for n in orders:
             if n > len(s) or s[n - 1] < 1e-9 * s[0] or s[0] == 0.0:
                 break
-            O = U[:, :n] * np.sqrt(s[:n])
+            observed = U[:, :n] * np.sqrt(s[:n])
             R = np.sqrt(s[:n])[:, None] * Vt[:n]
-            A = np.linalg.lstsq(O[:-ny], O[ny:], rcond=None)[0]
+            A = np.linalg.lstsq(observed[:-ny], observed[ny:], rcond=None)[0]
             balanced[n] = (A, R[:, :nu])
         if balanced:
             found.append(balanced)
@@ -99,14 +99,18 @@ def modal(A: Values, B: Values, most: float) -> tuple[list[Pole], list[float], V
     """Return blocks, their parameters and the input matrix of the modal form."""
     values, vectors = np.linalg.eig(A)
     radius = np.abs(values)
-    values = np.where(radius > 0.999 * most, values / np.maximum(radius, 1e-12) * 0.999 * most, values)
+    values = np.where(
+        radius > 0.999 * most, values / np.maximum(radius, 1e-12) * 0.999 * most, values
+    )
     inputs = np.linalg.lstsq(vectors, B.astype(complex), rcond=None)[0]
-    poles, theta, rows = [], [], []
+    poles: list[Pole] = []
+    theta: list[float] = []
+    rows: list[Values] = []
     real = [k for k in range(len(values)) if abs(values[k].imag) < 1e-9]
     real.sort(key=lambda k: values[k].real)
     for k in range(len(values)):
         if values[k].imag >= 1e-9:
-            a, b = values[k].real, values[k].imag
+            b = values[k].imag
             pole = Pole("pair", len(rows), max(b, 1e-3), most)
             theta += pole.of(np.array([values[k], values[k].conj()]))
             # x = 2 Re(v z): coordinates 2 Re z and -2 Im z turn by a + ib.
@@ -201,7 +205,10 @@ def free_run_error(member: Member) -> float:
 
 
 def refined(
-    structure: Structure, theta: Values, runs: Sequence[Run], starts: Values | None = None,
+    structure: Structure,
+    theta: Values,
+    runs: Sequence[Run],
+    starts: Values | None = None,
     steps: int = STEPS,
 ) -> Member:
     """Return a linear model refined on its free run, as with white noise."""
@@ -220,7 +227,11 @@ def refined(
         before = member.cost
         member.step()
         member.whiten_by_squares()
-        if before - member.cost < 1e-3 and member.damping < 1e3 and member.growth == 2.0:
+        if (
+            before - member.cost < 1e-3
+            and member.damping < 1e3
+            and member.growth == 2.0
+        ):
             break
     return member.rest()
 

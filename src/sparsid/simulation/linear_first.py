@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from sparsid.kernel.activations import TANH
 from sparsid.models.canonical import Sizes, Structure
 from sparsid.models.structures.linear import linear
-from sparsid.simulation.member import Member, Prior, Run
-from sparsid.simulation.noise import Autoregression
+from sparsid.simulation.member import Member, Prior
 
 Values = NDArray[np.float64]
 
@@ -41,7 +40,12 @@ class Variances:
 
 
 def directions(
-    kind: str, states: Values, outputs: Values, u: Values, count: int, rng: np.random.Generator
+    kind: str,
+    states: Values,
+    outputs: Values,
+    u: Values,
+    count: int,
+    rng: np.random.Generator,
 ) -> tuple[Values, Values]:
     """Return F and H of neurons whose arguments have unit variance.
 
@@ -73,8 +77,12 @@ def directions(
 
 
 def begun(
-    base: Member, kind: str, rng: np.random.Generator, neurons: int = NEURONS,
-    kinds: Sequence[int] | None = None, variances: Variances = Variances(),
+    base: Member,
+    kind: str,
+    rng: np.random.Generator,
+    neurons: int = NEURONS,
+    kinds: Sequence[int] | None = None,
+    variances: Variances = Variances(),
 ) -> Member:
     """Return a member that starts from a linear one."""
     old, sizes = base.structure, base.structure.sizes
@@ -97,12 +105,18 @@ def begun(
     theta[new.where("F")], theta[new.where("H")] = F.ravel(), H.ravel()
     theta[new.where("E")] = EFFECT * rng.normal(size=sizes.states * len(kinds))
     return Member(
-        new, runs, theta, base.starts, prior_of(new, theta, len(runs), variances),
+        new,
+        runs,
+        theta,
+        base.starts,
+        prior_of(new, theta, len(runs), variances),
         base.noise,
     )
 
 
-def prior_of(structure: Structure, theta: Values, runs: int, variances: Variances) -> Prior:
+def prior_of(
+    structure: Structure, theta: Values, runs: int, variances: Variances
+) -> Prior:
     """Return the prior: around the linear model, and around no neuron."""
     sizes = structure.sizes
     count = structure.parameters + runs * sizes.states

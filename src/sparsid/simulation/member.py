@@ -5,14 +5,14 @@ The cost is -2 log evidence of the linearised model,
     sum log F + |r|^2 + sum (w - m)^2 / v + log|I + V^1/2 J'J V^1/2|,
 
 with whitened residual ``r`` and derivative ``J``, innovation variances ``F``, prior
-means ``m`` and variances ``v``. Steps are those of Gauss and Newton, damped as Marquardt
-does, and taken only if the whole cost falls.
+means ``m`` and variances ``v``. Steps are those of Gauss and Newton, damped as
+Marquardt does, and taken only if the whole cost falls.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -134,7 +134,8 @@ class Member:
         self.w = np.concatenate([theta, np.ravel(starts)])
         self.prior, self.noise = prior, list(noise)
         self.damping, self.growth = START_DAMPING, 2.0
-        self.age, self.costs = 0, []
+        self.age = 0
+        self.costs: list[float] = []
         self._at: Evaluation | None = None
         self.cost = np.inf
 
@@ -226,7 +227,9 @@ class Member:
         M[np.diag_indices_from(M)] = 1.0 + self.damping
         try:
             factor = scipy.linalg.cho_factor(M, check_finite=False)
-            d = scale * scipy.linalg.cho_solve(factor, scale * slope, check_finite=False)
+            d = scale * scipy.linalg.cho_solve(
+                factor, scale * slope, check_finite=False
+            )
         except scipy.linalg.LinAlgError:
             d = np.full(len(self.w), np.nan)
         promised = float(d @ (slope + self.damping * diagonal * d))

@@ -53,7 +53,7 @@ class Autoregression:
     @property
     def coefficients(self) -> Values:
         """The predictor of full order."""
-        return self.predictors[-1]
+        return np.asarray(self.predictors[-1])
 
     @staticmethod
     def white(variance: float) -> Autoregression:
@@ -89,7 +89,9 @@ class Autoregression:
             rows.append(np.append(before - reflection * before[::-1], reflection))
             variances.append(max(variances[-1] * (1.0 - reflection**2), SMALLEST))
         if order is None:
-            scores = samples * np.log(variances) + np.arange(len(rows)) * np.log(samples)
+            scores = samples * np.log(variances) + np.arange(len(rows)) * np.log(
+                samples
+            )
             order = int(np.argmin(scores))
         order = min(order, len(rows) - 1)
         table = np.zeros((order + 1, max(order, 1)))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +35,7 @@ from sparsid.simulation.signals import FOLDS, Errors, Signals
 log = logging.getLogger(__name__)
 
 Values = NDArray[np.float64]
+Job, Done = TypeVar("Job"), TypeVar("Done")
 
 # A linear model may be so much worse than the best and be taken for its lower order.
 SIMPLER = 1.02
@@ -43,8 +45,8 @@ SIMPLER = 1.02
 class Round:
     """A round of the race.
 
-    Members are begun on each fold until there were ``starts``, and all of it advanced to
-    ``first`` cycles; the best ``kept`` of a fold go on to ``cycles``. Candidates within
+    Members are begun on each fold until there were ``starts``, all advanced to ``first``
+    cycles; the best ``kept`` of a fold go on to ``cycles``. Candidates within
     ``ratio`` of the best, ``most`` at most, stay for the next round.
     """
 
@@ -65,7 +67,7 @@ ROUNDS = (
 COLOURED_FROM = 45
 # Cycles with nothing hidden; members that go on, from each fold.
 LAST_CYCLES, LAST_KEPT = 30, 2
-# A member whose held-out error is beyond so many times the best of its fold is left out.
+# A member whose held-out error is so many times the best of its fold is left out.
 WORSE = 1.3
 
 
@@ -74,7 +76,9 @@ class Trial:
     """A candidate on its way: members by fold, and its held-out errors."""
 
     candidate: Candidate
-    members: list[list[Member]] = field(default_factory=lambda: [[] for _ in range(FOLDS)])
+    members: list[list[Member]] = field(
+        default_factory=lambda: [[] for _ in range(FOLDS)]
+    )
     begun: int = 0
     errors: Errors = field(default_factory=Errors.none)
     # Held-out error after each round.
@@ -103,7 +107,7 @@ class Stage:
 Told = Callable[[Stage], bool]
 
 
-class Stopped(Exception):
+class StoppedError(Exception):
     """The listener, or the clock, ended the search."""
 
 
@@ -186,15 +190,12 @@ class Search:
             for n, e in row.items()
             if e.rms <= SIMPLER * best
         )
-        folds = [self.bases.get(delays, n, f) for f in range(FOLDS)]
-        return LinearFound(
-            delays,
-            n,
-            self.bases.get(delays, n, None),
-            folds,
-            table[delays][n],
-            table,
+        whole, *folds = (
+            member
+            for f in [None, *range(FOLDS)]
+            if (member := self.bases.get(delays, n, f)) is not None
         )
+        return LinearFound(delays, n, whole, folds, table[delays][n], table)
 
     # -- candidates ------------------------------------------------------------------
 
@@ -229,7 +230,9 @@ class Search:
         A = linear.member.structure.named(linear.member.theta)["A"]
         poles = np.linalg.eigvals(A)
         slow = poles[np.abs(poles) > 0.5]
-        return bool(len(slow) and (slow.real > 0).all() and (np.abs(slow.imag) < 0.05).all())
+        return bool(
+            len(slow) and (slow.real > 0).all() and (np.abs(slow.imag) < 0.05).all()
+        )
 
     def _even(self, linear: LinearFound) -> list[Candidate]:
         delays = (0,) * self.signals.inputs
@@ -308,7 +311,7 @@ class Search:
                 for member in sorted(members, key=lambda m: m.cost)[: plan.kept]
             ]
             self._map(name, go_on, left)
-        except Stopped:
+        except StoppedError:
             return False
         for trial in trials:
             trial.members = [
@@ -335,7 +338,7 @@ class Search:
         """Advance a member to an age."""
         while member.age < cycles:
             if self.stopped:
-                raise Stopped
+                raise StoppedError
             member.cycle(coloured=member.age >= COLOURED_FROM)
             if member.age > COLOURED_FROM + 8 and member.settled():
                 break
@@ -366,9 +369,11 @@ class Search:
 
         return self._map("final members", one, chosen)
 
-    def _map(self, name: str, work, jobs):  # type: ignore[no-untyped-def]
+    def _map(
+        self, name: str, work: Callable[[Job], Done], jobs: Sequence[Job]
+    ) -> list[Done]:
         """Do jobs in threads, in order, telling how far they are."""
-        done = []
+        done: list[Done] = []
         with threadpool_limits(1), ThreadPoolExecutor(self.workers) as pool:
             futures = [pool.submit(work, job) for job in jobs]
             try:
@@ -379,7 +384,7 @@ class Search:
                         Stage(name, k + 1, len(jobs))
                     )
                     if late or heard:
-                        raise Stopped
+                        raise StoppedError
             except BaseException:
                 self.stopped = True
                 for future in futures:

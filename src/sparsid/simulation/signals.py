@@ -1,4 +1,4 @@
-"""Recorded signals as the free-run engine sees them: standardised, in runs, in blocks."""
+"""Signals as the free-run engine sees them: standardised, in runs, in blocks."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class Signals:
     @property
     def inputs(self) -> int:
         """Number of inputs."""
-        return self.u[0].shape[1]
+        return int(self.u[0].shape[1])
 
     @property
     def outputs(self) -> int:
         """Number of outputs."""
-        return self.y[0].shape[1]
+        return int(self.y[0].shape[1])
 
     @property
     def samples(self) -> int:
@@ -125,7 +125,7 @@ class Errors:
 
 def hidden(block: NDArray[np.int64], fold: int) -> NDArray[np.bool_]:
     """Return which samples a fold hides, from the block of each."""
-    return (block >= 0) & (block % FOLDS == fold)
+    return np.asarray((block >= 0) & (block % FOLDS == fold))
 
 
 def delayed(u: Values, delays: Sequence[int]) -> Values:

@@ -2,9 +2,9 @@
 
     x+ = decay x + rate (C' x + B' u + W' n),   y = the first states
 
-``decay = exp(-rate exp(leak) / 2)`` lies between zero and one, couplings lead from later
-to earlier states only, and states that are outputs are held where the record shows
-that they saturate. Tanks, ovens and other chains of stores are of this kind.
+``decay = exp(-rate exp(leak) / 2)`` lies between zero and one, couplings lead from
+later to earlier states only, and states that are outputs are held where the record
+shows that they saturate. Tanks, ovens and other chains of stores are of this kind.
 """
 
 from __future__ import annotations
