@@ -35,7 +35,8 @@ from sparsid.simulation.signals import FOLDS, Errors, Signals
 log = logging.getLogger(__name__)
 
 Values = NDArray[np.float64]
-Job, Done = TypeVar("Job"), TypeVar("Done")
+Job = TypeVar("Job")
+Done = TypeVar("Done")
 
 # A linear model may be so much worse than the best and be taken for its lower order.
 SIMPLER = 1.02
@@ -45,9 +46,9 @@ SIMPLER = 1.02
 class Round:
     """A round of the race.
 
-    Members are begun on each fold until there were ``starts``, all advanced to ``first``
-    cycles; the best ``kept`` of a fold go on to ``cycles``. Candidates within
-    ``ratio`` of the best, ``most`` at most, stay for the next round.
+    Members are begun on each fold until there were ``starts``, all advanced to
+    ``first`` cycles; the best ``kept`` of a fold go on to ``cycles``. Candidates
+    within ``ratio`` of the best, ``most`` at most, stay for the next round.
     """
 
     starts: int
