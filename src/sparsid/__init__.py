@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sparsid.errors import FileFormatError as FileFormatError
     from sparsid.errors import InputError as InputError
     from sparsid.estimators import NARX as NARX
+    from sparsid.estimators import Simulator as Simulator
     from sparsid.estimators import StateSpace as StateSpace
     from sparsid.fitting.outcome import Outcome as Outcome
     from sparsid.fitting.progress import Progress as Progress
@@ -45,6 +46,7 @@ _HOMES = {
     "FileFormatError": "sparsid.errors",
     "InputError": "sparsid.errors",
     "NARX": "sparsid.estimators",
+    "Simulator": "sparsid.estimators",
     "StateSpace": "sparsid.estimators",
     "Fitted": "sparsid.results.narx",
     "Forecast": "sparsid.results.forecast",

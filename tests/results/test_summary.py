@@ -73,7 +73,7 @@ def test_method_without_evidence_says_so() -> None:
     record = Record(u, np.convolve(u, [0.5, 0.2])[:100] + 0.01 * rng.normal(size=100))
     model = NARX(lags=1, hidden=(), method="ridge", max_cycles=5).fit(record)
     text = summary(model)
-    assert "none (method 'ridge')" in text
+    assert "none: the method has no evidence" in text
     assert "none: a linear model" in text
     assert result_dict(model)["log_evidence"] is None
 

@@ -249,10 +249,10 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
     """Show what a model file holds."""
     from sparsid.cli.results import as_json
     from sparsid.results.storage import load
-    from sparsid.results.summary import result_dict, summary
+    from sparsid.results.summary import result_dict
 
     found = load(model)
-    print(as_json(result_dict(found)) if json else summary(found))
+    print(as_json(result_dict(found.fitted_)) if json else found.summary())
 
 
 def _settings(context: typer.Context) -> tuple[str, dict[str, Any]]:

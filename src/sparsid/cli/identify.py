@@ -39,7 +39,6 @@ from sparsid.estimators import NARX, Model, StateSpace
 from sparsid.fitting.outcome import Outcome
 from sparsid.fitting.settings import make_lags
 from sparsid.report import write_report
-from sparsid.results.ensemble import Ensemble
 from sparsid.results.summary import result_dict
 from sparsid.validation.baselines import Arx
 from sparsid.validation.calibration import recalibrate
@@ -165,8 +164,9 @@ def _parts(model: Model, data: Data) -> list[Part]:
 def _scores(model: Model, data: Data, parts: list[Part]) -> dict[str, Any]:
     fitted = model.fitted_
     arx: Arx | None
-    if not isinstance(fitted, Ensemble):
-        arx = Arx.fit(data.estimation, fitted.lags, fitted.scaling)
+    lags = fitted.regressor_lags
+    if lags is not None:
+        arx = Arx.fit(data.estimation, lags, fitted.scaling)
     else:
         try:
             arx = Arx.chosen(data.estimation, fitted.scaling, model.max_lag_)
@@ -191,7 +191,7 @@ def _result(
         "kind": type(model).__name__,
         "settings": model.get_params(deep=False),
         "data": {**data.facts(), "files": [str(path) for path in request.files]},
-        "model": result_dict(model),
+        "model": result_dict(model.fitted_),
         "scores": found,
         "files": [f for f in FILES if f != REPORT or request.report],
     }

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparsid.results.summary import percent
+from sparsid.results.texts import percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -183,13 +183,15 @@ class FitProgress:
         if self._latest is None:
             return f"preparing (the first run compiles), {elapsed}"
         p = self._latest
-        parts = [
-            f"{p.phase}, cycle {p.cycle}",
-            f"cost {p.cost:.5g}",
-            f"noise {percent(float(np.sqrt(np.mean(p.noise))))}",
-            f"kept {percent(p.kept)}",
-            elapsed,
-        ]
+        parts = [f"{p.phase}, {p.cycle} of {p.max_cycles}", p.text, elapsed]
+        if not p.text:
+            parts = [
+                f"{p.phase}, cycle {p.cycle}",
+                f"cost {p.cost:.5g}",
+                f"noise {percent(float(np.sqrt(np.mean(p.noise))))}",
+                f"kept {percent(p.kept)}",
+                elapsed,
+            ]
         if p.starts > 1:
             parts.insert(0, f"{p.part} {p.start + 1} of {p.starts}")
         if self.interrupt.asked:

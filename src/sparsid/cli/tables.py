@@ -10,8 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sparsid.estimators import Model
-from sparsid.results.ensemble import Ensemble
-from sparsid.results.summary import kept_text, with_unit
+from sparsid.results.texts import with_unit
 
 PREDICTORS = {
     "model": "this model",
@@ -78,11 +77,9 @@ def _facts(model: Model, scores: dict[str, Any], files: list[Path]) -> Table:
             strict=True,
         )
     )
-    grid.add_row("weights kept", f"{kept_text(fitted)}, biases not counted")
-    if isinstance(fitted, Ensemble):
-        grid.add_row("members", f"{len(fitted)}, of {fitted.model.states} states each")
-    else:
-        grid.add_row("regressors", ", ".join(fitted.regressor_names) or "none")
+    grid.add_row("weights kept", f"{fitted.kept_text()}, biases not counted")
+    for row in fitted.table_rows():
+        grid.add_row(*row)
     grid.add_row("noise std", noise)
     if model.log_evidence_ == model.log_evidence_:
         grid.add_row("log evidence", f"{model.log_evidence_:.2f}")

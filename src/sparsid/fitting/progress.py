@@ -16,7 +16,8 @@ from sparsid.fitting.descent import Descent
 class Progress:
     """A look at a running fit; noise is the variance per scaled output.
 
-    ``start`` is one of so many starts, or of so many groups of members: see ``part``.
+    ``start`` is one of so many starts, or of so many groups of members: see ``part``. A
+    search over candidates says in ``text`` how far it has come.
     """
 
     phase: str
@@ -29,6 +30,7 @@ class Progress:
     start: int = 0
     starts: int = 1
     part: str = "start"
+    text: str = ""
 
 
 # Called after every cycle; True asks for an end.

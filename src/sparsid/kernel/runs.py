@@ -15,7 +15,7 @@ slopes of the neurons, sensitivities ``S = dx/dp`` and ``Y = dy/dp`` follow
     Y(t)   = (C + G s F) S + dC x + dD u + dG n + G s (dF x + dH u)
 
 with zeros where a state or an output is held. The last columns of ``S`` are for the
-start state: the identity at first.
+start state: the identity at the beginning.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def run(
 
 
 @compiled(
-    "void(f8[::1],i8[::1],f8[::1],f8[:,::1],i8[:,::1],f8[::1],i8[::1],f8[::1],f8[:,::1],f8[:,::1],f8[:,::1],f8[:,:,::1],f8[:,:,::1])"
+    "void(f8[::1],i8[::1],f8[::1],f8[:,::1],i8[:,::1],f8[::1],i8[::1],f8[::1],f8[:,::1],f8[:,::1],f8[:,::1],f8[:,:,::1],f8[:,::1])"
 )
 def sensitivities(
     c: Values,
@@ -139,7 +139,7 @@ def sensitivities(
     y: Values,
     x: Values,
     dy: Values,
-    kept: Values,
+    carry: Values,
 ) -> None:
     """Fill ``y``, ``x`` as `run` does, and ``dy`` (time, outputs, parameters).
 
@@ -151,23 +151,19 @@ def sensitivities(
     dy
         The columns before the last, as many as states, are for the start state; the
         last is left zero, for the residual.
-    kept
-        The sensitivities of the states, (time + 1, states, parameters), if they are
-        wanted; else of length zero.
+    carry
+        Sensitivities of the states, (states, parameters): those of the start, replaced
+        by those of the end, so that a run can go on.
     """
     nx, nn, ny, nu = len(start), len(kinds), y.shape[1], u.shape[1]
     P = dy.shape[2] - 1
     A, B, E, F, H, C, D, G = unpack(c, nx, nu, nn, ny)
-    keep = len(kept) > 0
     n, s, v = np.zeros(nn), np.zeros(nn), np.zeros(max(nx, ny))
     Jx, Jy = np.zeros((nx, nx)), np.zeros((ny, nx))
-    S, S2 = np.zeros((nx, P)), np.zeros((nx, P))
+    S, S2 = carry.copy(), np.zeros((nx, P))
     for i in range(nx):
         x[0, i] = start[i]
-        S[i, P - nx + i] = 1.0
     for t in range(len(u)):
-        if keep:
-            kept[t] = S
         for k in range(nn):
             z = 0.0
             for j in range(nx):
@@ -266,5 +262,53 @@ def sensitivities(
                 for p in range(P):
                     S2[i, p] = 0.0
         S, S2 = S2, S
-    if keep:
-        kept[len(u)] = S
+    carry[:] = S
+
+
+@compiled("void(f8[:,:,::1],f8[:,::1],f8[:,::1],i8,f8[:,::1])")
+def expected_residuals(
+    past: Values, drive: Values, residual: Values, horizon: int, out: Values
+) -> None:
+    """Fill ``out`` with residuals expected ``horizon`` samples ahead.
+
+    Parameters
+    ----------
+    past
+        Effect of the residual 1, 2, ... samples before, (lag, output, output).
+    drive
+        What is added to it at each time, (time, outputs).
+    residual
+        (time, outputs), NaN where nothing was measured: there it is what was expected.
+    """
+    order, ny = past.shape[0], residual.shape[1]
+    known = np.zeros((len(residual), ny))
+    ahead = np.zeros((horizon, ny))
+    for t in range(len(residual)):
+        # Known so far: up to t - horizon. Go on from there.
+        first = t - horizon + 1
+        for k in range(horizon):
+            at = first + k
+            for o in range(ny):
+                v = drive[at, o] if at >= 0 else 0.0
+                for j in range(order):
+                    back = at - 1 - j
+                    if back < 0:
+                        break
+                    for m in range(ny):
+                        inner = back >= first
+                        v += past[j, o, m] * (
+                            ahead[back - first, m] if inner else known[back, m]
+                        )
+                ahead[k, o] = v
+        for o in range(ny):
+            out[t, o] = ahead[horizon - 1, o]
+        # What is known of this sample: measured, or expected one step ahead.
+        for o in range(ny):
+            if residual[t, o] == residual[t, o]:
+                known[t, o] = residual[t, o]
+            else:
+                v = drive[t, o]
+                for j in range(min(order, t)):
+                    for m in range(ny):
+                        v += past[j, o, m] * known[t - 1 - j, m]
+                known[t, o] = v

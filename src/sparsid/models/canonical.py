@@ -256,14 +256,22 @@ class Structure:
         return y, x
 
     def sensitivities(
-        self, theta: Values, start: Values, u: Values, keep: bool = False
-    ) -> tuple[Values, Values, Values, Values]:
-        """Return outputs, states, and derivatives of both; see `runs.sensitivities`."""
+        self, theta: Values, start: Values, u: Values, carry: Values | None = None
+    ) -> tuple[Values, Values, Values]:
+        """Return outputs, states, and derivatives of outputs.
+
+        Parameters
+        ----------
+        carry
+            Derivatives of the start state, (states, parameters and start states); by
+            default the start state depends on itself. Those of the end take its place.
+        """
         sizes, count = self.sizes, self.parameters + self.sizes.states
         y = np.empty((len(u), sizes.outputs))
         x = np.empty((len(u) + 1, sizes.states))
         dy = np.empty((len(u), sizes.outputs, count + 1))
-        kept = np.empty((len(x) if keep else 0, sizes.states, count))
+        if carry is None:
+            carry = np.eye(sizes.states, count, self.parameters)
         runs.sensitivities(
             self.matrices(theta),
             self.kinds,
@@ -275,6 +283,6 @@ class Structure:
             y,
             x,
             dy,
-            kept,
+            carry,
         )
-        return y, x, dy, kept
+        return y, x, dy

@@ -20,7 +20,7 @@ from sparsid.plots.style import (
     plain_frame,
 )
 from sparsid.results.forecast import Forecast
-from sparsid.results.summary import with_unit
+from sparsid.results.texts import with_unit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import jax
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsid.errors import InputError
-from sparsid.models.network import Network
 from sparsid.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, new_axes, plain_frame
-from sparsid.results.ensemble import Ensemble
-from sparsid.results.narx import Fitted
-from sparsid.results.summary import percent
+from sparsid.results.texts import percent
 from sparsid.validation.relevance import relevance as relevance_table
 
 if TYPE_CHECKING:
@@ -118,7 +114,7 @@ def network(model: Model, ax: Axes | None = None, member: int = 0) -> Axes:
     """
     check_is_fitted(model, "fitted_")
     ax = new_axes() if ax is None else ax
-    structure, params, names, outputs = _drawn(model.fitted_, member)
+    structure, params, names, outputs = model.fitted_.drawing(member)
     layers = [np.asarray(w)[:-1] for w in params[: structure.layers]]
     strength = [np.abs(layers[0]).sum(1), *(np.abs(w).sum(0) for w in layers)]
     shown = [np.sort(np.argsort(-s)[:LARGEST_LAYER]) for s in strength]
@@ -179,14 +175,18 @@ def weight_map(
     check_is_fitted(model, "fitted_")
     ax = new_axes() if ax is None else ax
     fitted = model.fitted_
-    structure, params, _, _ = _drawn(fitted, 0)
+    drawn = fitted.drawing()
+    structure = drawn.network
     if not 1 <= layer <= structure.layers:
         raise InputError(
             f"layer={layer}: the network has {structure.layers} layers with weights"
         )
     if before:
-        structure, params = _at_start(model)
-    W = np.abs(np.asarray(params[layer - 1])[:-1])
+        begun = fitted.drawing_before(model.seed)
+        if begun is None:
+            raise InputError("before=True: this model did not begin at random weights")
+        drawn = begun
+    W = np.abs(np.asarray(drawn.params[layer - 1])[:-1])
     ax.set_xlabel(f"to: {W.shape[1]}")
     ax.set_ylabel(f"from: {W.shape[0]}")
     ax.set_xticks([])
@@ -223,12 +223,7 @@ def members(model: Model, ax: Axes | None = None) -> Axes:
     check_is_fitted(model, "fitted_")
     ax = new_axes() if ax is None else ax
     fitted = model.fitted_
-    if isinstance(fitted, Ensemble):
-        values, what = np.asarray(fitted.log_evidence, dtype=float), "member"
-    else:
-        starts = fitted.details.get("starts", ())
-        found = [start["log_evidence"] for start in starts]
-        values, what = np.array(found, dtype=float), "start"
+    values, what = fitted.evidences, fitted.several_called
     order = np.sort(values[np.isfinite(values)])[::-1]
     ax.plot(1 + np.arange(len(order)), order, "o", color=GREEN, ms=5)
     ax.set_xlabel(f"{what}, best first")
@@ -237,36 +232,3 @@ def members(model: Model, ax: Axes | None = None) -> Axes:
     ax.locator_params(axis="x", integer=True)
     plain_frame(ax)
     return ax
-
-
-def _drawn(
-    fitted: Fitted | Ensemble, member: int
-) -> tuple[Network, Any, list[str], list[str]]:
-    """Return network, weights, and the names at both ends."""
-    channels = fitted.channels
-    if isinstance(fitted, Ensemble):
-        member = range(len(fitted))[member]
-        model = fitted.model
-        hidden = [f"state {k + 1}" for k in range(model.outputs, model.states)]
-        states = [*channels.output_names, *hidden]
-        params = tuple(np.asarray(w[member]) for w in fitted.params)
-        names = states + list(channels.input_names)
-        return model.network, params, names, [f"{s} rate" for s in states]
-    names = list(fitted.regressor_names)
-    return fitted.network, fitted.params, names, list(channels.output_names)
-
-
-def _at_start(model: Model) -> tuple[Network, Any]:
-    """Return the network before pruning, with the weights it was started with."""
-    fitted = model.fitted_
-    with jax.enable_x64(True):
-        key = jax.random.key(model.seed)
-        if isinstance(fitted, Ensemble):
-            own = jax.random.split(jax.random.fold_in(key, 0), 4)[0]
-            network = fitted.model.network
-            return network, network.init(key=own)
-        number = fitted.details.get("chosen_start", 0)
-        network = Network(
-            fitted.start_widths, fitted.network.activation, fitted.network.linear_path
-        )
-        return network, network.init(key=jax.random.fold_in(key, number))

@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 
 from sparsid.data.record import Record
-from sparsid.results.ensemble import Ensemble
 from sparsid.results.forecast import Forecast
-from sparsid.results.summary import kept_text, percent, summary, with_unit
+from sparsid.results.summary import summary
+from sparsid.results.texts import joined, percent, with_unit
 from sparsid.validation.diagnosis import Diagnosis
 from sparsid.validation.relevance import alternatives
 
@@ -71,13 +71,13 @@ def contents(model: Model, diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]
         "verdicts": _verdicts(model, diagnosis),
         "charts": _charts(diagnosis),
         "not_drawn": len(diagnosis.records) - LARGEST_CHARTS,
-        "is_ensemble": isinstance(model.fitted_, Ensemble),
+        "is_ensemble": len(model.fitted_) > 1,
         "candidates": _candidates(model),
         "bands": _bands(diagnosis, model),
         "learnt": _learnt(model),
         "channels": _channels(model, diagnosis),
         "notes": [str(note) for note in model.fitted_.details.get("notes", ())],
-        "summary": summary(model),
+        "summary": summary(model.fitted_),
         "settings": _settings(model),
         "input_names": repr(list(names.input_names)),
         "output_names": repr(list(names.output_names)),
@@ -93,11 +93,11 @@ def _lead(model: Model, diagnosis: Diagnosis, facts: Facts) -> str:
     fitted, channels = model.fitted_, model.fitted_.channels
     samples = fitted.details.get("samples")
     counted = f"{samples} samples" if samples else "its records"
-    inputs = _joined(channels.input_names, channels.input_units) or "no input"
-    outputs = _joined(channels.output_names, channels.output_units)
+    inputs = joined(channels.input_names, channels.input_units) or "no input"
+    outputs = joined(channels.output_names, channels.output_units)
     sentences = [
         f"From {counted} of {inputs} and {outputs}, taken every {channels.dt:g} s, "
-        f"{_kind(model)} was identified; {kept_text(fitted)} are left."
+        f"{fitted.described()} was identified; {fitted.kept_text()} are left."
     ]
     part = facts.part or _names(diagnosis.records)
     free, one = (diagnosis.scores[k]["rmse"] for k in ("free_run", "one_step"))
@@ -117,20 +117,6 @@ def _lead(model: Model, diagnosis: Diagnosis, facts: Facts) -> str:
     notes = fitted.details.get("notes", ())
     sentences += [f"Note: {note}." for note in notes[:2]]
     return " ".join(sentences)
-
-
-def _kind(model: Model) -> str:
-    fitted = model.fitted_
-    if isinstance(fitted, Ensemble):
-        return (
-            f"a state-space model with {fitted.model.states} states (an ensemble of "
-            f"{len(fitted)} networks, fitted to the free run)"
-        )
-    if not fitted.network.hidden_axes:
-        return "a linear model"
-    widths = "-".join(str(n) for n in fitted.network.widths)
-    start = "-".join(str(n) for n in fitted.start_widths)
-    return f"a network {widths}, pruned from {start},"
 
 
 def _cards(model: Model, diagnosis: Diagnosis) -> list[Card]:
@@ -315,11 +301,6 @@ def _settings(model: Model) -> str:
     settings = model.get_params(deep=False)
     given = ",\n    ".join(f"{key}={value!r}" for key, value in settings.items())
     return f"sparsid.{type(model).__name__}(\n    {given},\n)"
-
-
-def _joined(names: Sequence[str], units: Sequence[str]) -> str:
-    pairs = zip(names, units, strict=True)
-    return ", ".join(f"{n} [{u}]" if u else n for n, u in pairs)
 
 
 def _names(records: Sequence[Record]) -> str:

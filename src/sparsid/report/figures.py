@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from sparsid import plots
 from sparsid.plots.style import GRID
-from sparsid.results.ensemble import Ensemble
 from sparsid.validation.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
@@ -60,15 +59,14 @@ def _add_structure(made: dict[str, Figure], model: Model) -> None:
     fitted = model.fitted_
     made["relevance"] = _figure(partial(plots.relevance, model), TALL)
     made["network"] = _figure(partial(plots.network, model), TALL)
-    network = fitted.model.network if isinstance(fitted, Ensemble) else fitted.network
-    for layer in range(1, min(network.layers, LARGEST_MAPS) + 1):
-        for before in (True, False):
+    random_start = fitted.drawing_before(model.seed) is not None
+    for layer in range(1, min(fitted.drawing().network.layers, LARGEST_MAPS) + 1):
+        for before in (True, False) if random_start else (False,):
             when = "before" if before else "after"
             draw = partial(plots.weight_map, model, layer=layer, before=before)
             made[f"weights {layer} {when}"] = _figure(draw)
     made["history"] = _figure(partial(plots.history, model))
-    starts = fitted.details.get("starts", ())
-    if isinstance(fitted, Ensemble) or len(starts) > 1:
+    if len(fitted.evidences) > 1:
         made["members"] = _figure(partial(plots.members, model))
 
 

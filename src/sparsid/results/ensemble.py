@@ -6,10 +6,10 @@ what members say of their noise and weights, and how far they are apart.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -28,6 +28,16 @@ from sparsid.fitting.settings import LARGEST_LAG, whole
 from sparsid.models.network import Params
 from sparsid.models.simulator import outputs
 from sparsid.models.state_space import START_VARIANCE, StateNetwork
+from sparsid.results.base import (
+    Drawing,
+    FittedModel,
+    Group,
+    Places,
+    Weights,
+    block_places,
+    block_weights,
+    neuron_layers,
+)
 from sparsid.results.forecast import (
     BandFactors,
     Channels,
@@ -36,13 +46,15 @@ from sparsid.results.forecast import (
     over_segments,
     width,
 )
+from sparsid.results.noise_texts import free_run_rows, noise_facts
+from sparsid.results.texts import Row
 
 # Iterations that fit a start state; damping of the first.
 START_STEPS, START_DAMPING = 15, 0.1
 
 
 @dataclass(frozen=True, eq=False)
-class Ensemble:
+class Ensemble(FittedModel):
     """The result of a fit, in scaled units inside and the data's units outside.
 
     Attributes
@@ -60,6 +72,8 @@ class Ensemble:
     history
         Cost and kept share of the best member, cycle by cycle.
     """
+
+    title: ClassVar[str] = "State-space"
 
     channels: Channels
     scaling: Scaling
@@ -139,6 +153,111 @@ class Ensemble:
         C = self.covariance[k]
         std = np.sqrt(np.maximum(np.diagonal(C), 0.0))
         return Posterior(std, C, self.prior_std[k])
+
+    # -- what it says of itself ----------------------------------------------------
+
+    @property
+    def start_samples(self) -> int:
+        """Number of measured outputs that start a run."""
+        return self.known
+
+    @property
+    def evidences(self) -> NDArray[np.float64]:
+        """Log evidence of all members."""
+        return np.asarray(self.log_evidence, dtype=float)
+
+    @property
+    def best_log_evidence(self) -> float:
+        """Log evidence of the best member."""
+        return float(np.max(self.log_evidence))
+
+    def described(self) -> str:
+        """Return in a few words what it is."""
+        return (
+            f"a state-space model with {self.model.states} states (an ensemble of "
+            f"{len(self)} networks, fitted to the free run)"
+        )
+
+    def structure_rows(self) -> list[Row]:
+        """Return the lines of a summary about states and neurons."""
+        model = self.model
+        outputs = ", ".join(self.channels.output_names)
+        hidden = model.states - model.outputs
+        latent = f" and {hidden} that {'is' if hidden == 1 else 'are'} not measured"
+        neurons = ", ".join(f"layer {k}: {n}" for k, n in enumerate(model.hidden, 1))
+        return [
+            ("states", f"{model.states}: {outputs}{latent if hidden else ''}"),
+            ("neurons", f"{neurons or 'none: a linear model'} ({model.activation})"),
+            ("kept", f"{self.kept_text()}; mean over members, biases not counted"),
+        ]
+
+    def quality_rows(self) -> list[Row]:
+        """Return the lines of a summary about noise, members and outcome."""
+        ends = f"{self.log_evidence.min():.1f} to {self.log_evidence.max():.1f}"
+        dropped = f", {self.dropped} dropped" if self.dropped else ""
+        members = ("members", f"{len(self)}{dropped}; log evidence {ends}")
+        return [*free_run_rows(self, self.noise_parts), members, self.outcome_row()]
+
+    def table_rows(self) -> list[Row]:
+        """Return the line about members."""
+        return [("members", f"{len(self)}, of {self.model.states} states each")]
+
+    def facts(self) -> dict[str, Any]:
+        """Return structure, members and noise, as plain values."""
+        return {
+            "states": self.model.states,
+            "hidden": list(self.model.hidden),
+            "activation": self.model.activation,
+            "rate": self.model.rate,
+            "members": len(self),
+            "dropped": self.dropped,
+            "members_log_evidence": self.log_evidence.tolist(),
+            **noise_facts(self.noise_parts),
+        }
+
+    def _state_names(self) -> list[str]:
+        model = self.model
+        hidden = [f"state {k + 1}" for k in range(model.outputs, model.states)]
+        return [*self.channels.output_names, *hidden]
+
+    def _params(self, member: int) -> Params:
+        k = range(len(self))[member]
+        return tuple(np.asarray(w[k]) for w in self.params)
+
+    def drawing(self, member: int = 0) -> Drawing:
+        """Return the network that moves the states."""
+        states = self._state_names()
+        sources = [*states, *self.channels.input_names]
+        targets = [f"{s} rate" for s in states]
+        return Drawing(self.model.network, self._params(member), sources, targets)
+
+    def drawing_before(self, seed: int) -> Drawing | None:
+        """Return the network of the first start."""
+        network = self.model.network
+        with jax.enable_x64(True):
+            first = jax.random.fold_in(jax.random.key(seed), 0)
+            own = jax.random.split(first, 4)[0]
+            return Drawing(network, network.init(key=own), [], [])
+
+    def weights(self, member: int = 0) -> Weights:
+        """Return the weights of a member."""
+        params, k = self._params(member), range(len(self))[member]
+        return Weights(*block_weights(self.model.blocks, params), self.posterior(k))
+
+    def layers(self, member: int = 0) -> Iterator[tuple[Places, list[Group]]]:
+        """Yield what enters the states, by inputs and states; then the neurons."""
+        blocks = block_places(self.model.blocks, self._params(member))
+        first = {name: blocks[name] for name in ("layer1", "drive", "coupling")}
+        states, groups = self.model.states, []
+        for i, name in enumerate(self.channels.input_names):
+            rows = [first["layer1"][states + i], first["drive"][i]]
+            groups.append(Group("input", name, np.concatenate(rows)))
+        for i, name in enumerate(self._state_names()):
+            # What a state does to others: its own leak stays.
+            acts = [first["layer1"][i], first["coupling"][i][:i]]
+            groups.append(Group("state", name, np.concatenate(acts)))
+        yield np.concatenate([block.ravel() for block in first.values()]), groups
+        yield from neuron_layers(blocks)
 
     # -- use -----------------------------------------------------------------------
 

@@ -203,8 +203,16 @@ class Channels:
             )
         return shaped
 
-    def first_outputs(self, y_init: Any, known: int) -> NDArray[np.float64]:
-        """Return the outputs that start a run, or say what is wrong with them."""
+    def first_outputs(
+        self, y_init: Any, fewest: int, most: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return the outputs that start a run, or say what is wrong with them.
+
+        Parameters
+        ----------
+        fewest, most
+            How many are needed, and how many are used; None: not more than needed.
+        """
         try:
             y = np.asarray(y_init, dtype=float)
         except (TypeError, ValueError) as error:
@@ -214,12 +222,12 @@ class Channels:
         if np.isinf(y).any():
             raise InputError("y_init holds an infinite value")
         y = y[:, None] if y.ndim == 1 else y
-        if y.ndim != 2 or y.shape[1] != self.n_outputs or len(y) < known:
+        if y.ndim != 2 or y.shape[1] != self.n_outputs or len(y) < fewest:
             raise InputError(
-                f"y_init has shape {np.shape(y_init)} but at least {known} samples of "
+                f"y_init has shape {np.shape(y_init)} but at least {fewest} samples of "
                 f"{self.n_outputs} outputs are needed to start the run"
             )
-        return y[:known]
+        return y[: most or fewest]
 
     def forecast(
         self,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +29,16 @@ from sparsid.models.narx import (
     regressor_name,
 )
 from sparsid.models.network import Network, Params
+from sparsid.results.base import (
+    Drawing,
+    FittedModel,
+    Group,
+    Places,
+    Weights,
+    block_places,
+    block_weights,
+    neuron_layers,
+)
 from sparsid.results.forecast import (
     BandFactors,
     Channels,
@@ -35,13 +47,14 @@ from sparsid.results.forecast import (
     over_segments,
     width,
 )
+from sparsid.results.texts import Row
 
 # Mean, standard deviation, and its part that is not noise.
 Values = tuple[Any, Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class Fitted(FittedModel):
     """The result of a fit, in scaled units inside and the data's units outside.
 
     Attributes
@@ -63,6 +76,9 @@ class Fitted:
     weights_kept, weights_total
         Number of weights left and at the start, biases not counted.
     """
+
+    title: ClassVar[str] = "NARX"
+    several_called: ClassVar[str] = "start"
 
     channels: Channels
     scaling: Scaling
@@ -94,6 +110,16 @@ class Fitted:
             regressor_name(r, self.channels.input_names, self.channels.output_names)
             for r in self.regressors
         )
+
+    @property
+    def start_samples(self) -> int:
+        """Number of samples before the first that can be predicted."""
+        return self.lags.max_lag
+
+    @property
+    def regressor_lags(self) -> Lags | None:
+        """Lags that a linear model for comparison gets."""
+        return self.lags
 
     @property
     def recursion(self) -> Recursion:
@@ -274,3 +300,122 @@ class Fitted:
         directions = self.posterior.sample(params, draws.samples, key=key_w)
         moved = width(jax.vmap(along)(directions))
         return np.hypot(width(disturbed), moved), moved
+
+    # -- what it says of itself ----------------------------------------------------
+
+    @property
+    def best_log_evidence(self) -> float:
+        """Log evidence of the standardised outputs; NaN for methods without one."""
+        return self.log_evidence
+
+    @property
+    def evidences(self) -> NDArray[np.float64]:
+        """Log evidence of all starts."""
+        starts = self.details.get("starts", ())
+        return np.array([start["log_evidence"] for start in starts], dtype=float)
+
+    def described(self) -> str:
+        """Return in a few words what it is."""
+        if not self.network.hidden_axes:
+            return "a linear model"
+        widths = "-".join(str(n) for n in self.network.widths)
+        start = "-".join(str(n) for n in self.start_widths)
+        return f"a network {widths}, pruned from {start},"
+
+    def structure_rows(self) -> list[Row]:
+        """Return the lines of a summary about regressors and neurons."""
+        network, start = self.network, self.start_widths
+        widths = zip(network.widths[1:-1], start[1:-1], strict=True)
+        neurons = [f"layer {k}: {n} of {m}" for k, (n, m) in enumerate(widths, 1)]
+        path = ", and a linear path" if network.linear_path else ""
+        kind = f" ({network.activation}{path})" if neurons else ""
+        names = ", ".join(self.regressor_names) or "none: the model is a constant"
+        return [
+            ("regressors", f"{network.widths[0]} of {start[0]}: {names}"),
+            ("neurons", (", ".join(neurons) or "none: a linear model") + kind),
+            ("kept", f"{self.kept_text()}; biases not counted"),
+        ]
+
+    def noise_rows(self) -> list[Row]:
+        """Return the lines of a summary about what predictions leave over."""
+        return [("noise std", self.per_output(self.noise_std))]
+
+    def quality_rows(self) -> list[Row]:
+        """Return the lines of a summary about errors, evidence and outcome."""
+        lines = self.noise_rows()
+        errors = self.details.get("one_step_rmse")
+        if errors is not None:
+            lines.append(("one-step error", f"{self.per_output(errors)} (estimation)"))
+        if math.isfinite(self.log_evidence):
+            lines.append(("log evidence", f"{self.log_evidence:.2f}"))
+        else:
+            lines.append(("log evidence", "none: the method has no evidence"))
+        effective = self._last("effective_weights")
+        if effective is not None and effective > 0.0:
+            lines.append(("effective weights", f"{effective:.1f}"))
+        return [*lines, *self._start_rows(), self.outcome_row()]
+
+    def _start_rows(self) -> list[Row]:
+        if len(self.evidences) < 2:
+            return []
+        number = self.details["chosen_start"] + 1
+        chosen = f"{len(self.evidences)}, number {number} chosen"
+        found = self.evidences[np.isfinite(self.evidences)]
+        if not found.size or not math.isfinite(self.log_evidence):
+            return [("starts", chosen)]
+        ends = f"from {found.min():.1f} to {found.max():.1f}"
+        middle = f"median {np.median(found):.1f}"
+        return [("starts", chosen), ("", f"log evidence {ends}, {middle}")]
+
+    def table_rows(self) -> list[Row]:
+        """Return the line about regressors."""
+        return [("regressors", ", ".join(self.regressor_names) or "none")]
+
+    def facts(self) -> dict[str, Any]:
+        """Return structure and effective weights, as plain values."""
+        return {
+            "regressors": list(self.regressor_names),
+            "widths": list(self.network.widths),
+            "start_widths": list(self.start_widths),
+            "activation": self.network.activation,
+            "linear_path": self.network.linear_path,
+            "effective_weights": self._last("effective_weights"),
+        }
+
+    def _last(self, key: str) -> float | None:
+        values = self.history.get(key)
+        return None if values is None or not len(values) else float(values[-1])
+
+    # -- weights -------------------------------------------------------------------
+
+    def drawing(self, member: int = 0) -> Drawing:
+        """Return the network that is left."""
+        names = list(self.regressor_names), list(self.channels.output_names)
+        return Drawing(self.network, self.params, *names)
+
+    def drawing_before(self, seed: int) -> Drawing | None:
+        """Return the network before pruning, with the weights it was started with."""
+        number = self.details.get("chosen_start", 0)
+        network = Network(
+            self.start_widths, self.network.activation, self.network.linear_path
+        )
+        with jax.enable_x64(True):
+            key = jax.random.fold_in(jax.random.key(seed), number)
+            return Drawing(network, network.init(key=key), [], [])
+
+    def weights(self, member: int = 0) -> Weights:
+        """Return the weights that are left."""
+        return Weights(*block_weights(self.network.blocks, self.params), self.posterior)
+
+    def layers(self, member: int = 0) -> Iterator[tuple[Places, list[Group]]]:
+        """Yield the weights of each layer, and its regressors or neurons."""
+        blocks = block_places(self.network.blocks, self.params)
+        first = [blocks[name] for name in ("layer1", "linear") if name in blocks]
+        rows = [
+            np.concatenate([block[i] for block in first])
+            for i in range(len(self.regressors))
+        ]
+        named = zip(self.regressor_names, rows, strict=True)
+        groups = [Group("regressor", name, row) for name, row in named]
+        yield np.concatenate([block.ravel() for block in first]), groups
+        yield from neuron_layers(blocks)

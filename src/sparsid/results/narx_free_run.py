@@ -18,6 +18,8 @@ from sparsid.models.narx import Recursion, free_run, output_history, regression_
 from sparsid.models.network import Network, Params
 from sparsid.results.forecast import Draws, Forecast, over_segments, width
 from sparsid.results.narx import Fitted, Values
+from sparsid.results.noise_texts import free_run_rows, noise_facts
+from sparsid.results.texts import Row, counted
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -53,6 +55,18 @@ class RunFitted(Fitted):
         white, coloured, phi = (np.asarray(p) for p in parts)
         scale = self.scaling.unscale_y_std
         return scale(np.sqrt(white)), scale(np.sqrt(coloured)), phi
+
+    def noise_rows(self) -> list[Row]:
+        """Return the lines of a summary about objective, noise and free run."""
+        objective = "free run over each record"
+        if self.window is not None:
+            windows = counted(len(self.starts), "window")
+            objective = f"free runs over {windows} of at most {self.window} samples"
+        return [("objective", objective), *free_run_rows(self, self.noise_parts)]
+
+    def facts(self) -> dict[str, Any]:
+        """Return structure and noise, as plain values."""
+        return {**super().facts(), **noise_facts(self.noise_parts)}
 
     def predict(
         self,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsid.models.autoregression import Autoregression
 from sparsid.models.canonical import Structure
 from sparsid.simulation.member import Member, Prior, Run
-from sparsid.simulation.noise import Autoregression
 
 Values = NDArray[np.float64]
 

@@ -20,13 +20,13 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from sparsid.kernel.whitening import whiten
-from sparsid.models.canonical import Structure
-from sparsid.simulation.noise import (
+from sparsid.models.autoregression import (
     LARGEST_ORDER,
     SAMPLES_EACH,
     Autoregression,
     moments_of,
 )
+from sparsid.models.canonical import Structure
 
 Values = NDArray[np.float64]
 
@@ -181,7 +181,7 @@ class Member:
         theta, starts = self._split(w)
         raw = []
         for start, run in zip(starts, self.runs, strict=True):
-            y, _, dy, _ = self.structure.sensitivities(theta, start, run.u)
+            y, _, dy = self.structure.sensitivities(theta, start, run.u)
             dy[:, :, -1] = run.y - y
             if not np.isfinite(dy[-1]).all():
                 nothing = np.zeros((len(w), len(w)))
@@ -364,10 +364,28 @@ class Member:
             return False
         return bool(self.costs[-1 - window] - self.costs[-1] < window * tolerance)
 
+    def states(self) -> Values:
+        """Return the states of all runs, one behind the other."""
+        passed = zip(self.starts, self.runs, strict=True)
+        found = [self.structure.run(self.theta, x, run.u)[1][:-1] for x, run in passed]
+        return np.concatenate(found)
+
     def shown(self, runs: Sequence[Run]) -> Member:
-        """Return a member that goes on from here with other runs of the same inputs."""
-        fresh = Member(
-            self.structure, runs, self.theta, self.starts, self.prior, self.noise
-        )
+        """Return a member that goes on from here with other runs.
+
+        Runs of the same lengths start where those before did; others at the mean of
+        the states, from where they have to find their start.
+        """
+        p = self.structure.parameters
+        starts, prior = self.starts, self.prior
+        if [len(run.u) for run in runs] != [len(run.u) for run in self.runs]:
+            count = len(runs) * self.structure.sizes.states
+            starts = np.tile(self.states().mean(axis=0), (len(runs), 1))
+            prior = Prior(
+                np.append(prior.mean[:p], np.zeros(count)),
+                np.append(prior.variance[:p], np.full(count, prior.variance[-1])),
+                np.append(prior.groups[:p], np.full(count, -1)),
+            )
+        fresh = Member(self.structure, runs, self.theta, starts, prior, self.noise)
         fresh.age = self.age
         return fresh

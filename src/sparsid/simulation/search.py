@@ -8,16 +8,21 @@ so on. The members of the winner then go on with nothing hidden.
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeVar
+from itertools import zip_longest
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from sparsid.errors import InputError
+from sparsid.fitting.settings import LARGEST_COUNT, number, whole
 from sparsid.simulation.arx import dead_times
 from sparsid.simulation.candidates import (
     Bases,
@@ -29,7 +34,7 @@ from sparsid.simulation.candidates import (
 )
 from sparsid.simulation.even_output import looks_folded, signed
 from sparsid.simulation.linear import LARGEST, LARGEST_MIMO, candidates
-from sparsid.simulation.member import Member
+from sparsid.simulation.member import Member, Run
 from sparsid.simulation.signals import FOLDS, Errors, Signals
 
 log = logging.getLogger(__name__)
@@ -38,6 +43,7 @@ Values = NDArray[np.float64]
 Job = TypeVar("Job")
 Done = TypeVar("Done")
 
+STRUCTURES = ("auto", "linear", "linear first", "cascade", "even output")
 # A linear model may be so much worse than the best and be taken for its lower order.
 SIMPLER = 1.02
 
@@ -64,6 +70,8 @@ ROUNDS = (
     Round(6, 20, 3, 40, 1.15, 2),
     Round(6, 40, 3, 80, 1.0, 1),
 )
+# Seconds between two looks at whether to stop.
+LISTEN_EVERY = 0.5
 # Cycles after which the residual may have a memory.
 COLOURED_FROM = 45
 # Cycles with nothing hidden; members that go on, from each fold.
@@ -91,9 +99,46 @@ class Trial:
         return self.errors.rms
 
     @property
+    def everywhere(self) -> bool:
+        """Whether every fold has members, and an error."""
+        return all(self.members) and bool(np.isfinite(self.rms))
+
+    @property
     def name(self) -> str:
         """That of the candidate."""
         return self.candidate.name
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the caller fixed; None is chosen by the records."""
+
+    structure: str = "auto"
+    states: int | None = None
+    neurons: int | None = None
+    seed: int = 0
+    workers: int = 2
+    budget: float | None = None
+
+    @staticmethod
+    def checked(given: dict[str, Any]) -> Wanted:
+        """Return settings that make sense, or say which do not."""
+        if given["structure"] not in STRUCTURES:
+            known = ", ".join(repr(s) for s in STRUCTURES)
+            raise InputError(f"structure={given['structure']!r}: give one of {known}")
+        for name in ("states", "neurons"):
+            if given[name] is not None:
+                whole(name, given[name], 1, 100)
+        budget = given["budget"]
+        if budget is not None and number("budget", budget, 0.0) == 0.0:
+            raise InputError("budget=0: give the seconds that may be spent, or None")
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2
+        workers = given["workers"] or cores
+        workers = whole("workers", workers, 1, LARGEST_COUNT)
+        seed = whole("seed", given["seed"], 0, 2**32 - 1)
+        return Wanted(
+            given["structure"], given["states"], given["neurons"], seed, workers, budget
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,17 +194,24 @@ class Search:
 
     def __post_init__(self) -> None:
         self.bases = Bases(self.signals)
-        self.stopped = False
+        # Whether to stop now; whether something was left out because of that.
+        self.stopped = self.cut_short = False
 
     # -- the linear model ------------------------------------------------------------
 
-    def linear(self) -> LinearFound:
-        """Return the linear model of the order that held-out blocks prefer."""
+    def linear(self, order: int | None = None) -> LinearFound:
+        """Return the linear model of the order that held-out blocks prefer.
+
+        Parameters
+        ----------
+        order
+            Take this one.
+        """
         signals = self.signals
         most = LARGEST if signals.outputs == 1 else LARGEST_MIMO
         width = signals.inputs + signals.outputs
         most = int(min(most, max(signals.samples // (10 * width), 2)))
-        orders = list(range(1, most + 1))
+        orders = list(range(1, most + 1)) if order is None else [order]
         nothing = (0,) * signals.inputs
         tried = sorted({nothing, dead_times(signals)})
         jobs = [(d, f) for d in tried for f in [None, *range(FOLDS)]]
@@ -200,8 +252,12 @@ class Search:
 
     # -- candidates ------------------------------------------------------------------
 
-    def first_candidates(self, linear: LinearFound) -> list[Candidate]:
-        """Return what the linear model and the signals suggest."""
+    def first_candidates(self, linear: LinearFound, wanted: Wanted) -> list[Candidate]:
+        """Return what the linear model and the signals suggest, or the caller wants."""
+        more: dict[str, Any] = {}
+        if wanted.neurons is not None:
+            more = {"neurons": wanted.neurons}
+        kind = wanted.structure
         signals = self.signals
         found: list[Candidate] = []
         for delays, row in linear.table.items():
@@ -215,12 +271,16 @@ class Search:
                 large = sorted((n for n in errors if n >= 6), key=lambda n: errors[n])
                 orders |= set(large[:2])
             orders = {n for n in orders if n in errors}
-            found += [LinearFirst(self.bases, delays, n) for n in sorted(orders)]
-        if self._like_a_cascade(linear):
+            if kind in ("auto", "linear first"):
+                found += [
+                    LinearFirst(self.bases, delays, n, **more) for n in sorted(orders)
+                ]
+        if kind == "cascade" or (kind == "auto" and self._like_a_cascade(linear)):
             ny = signals.outputs
-            found += [Cascade(signals, ny + 1), Cascade(signals, ny + 2)]
-        if looks_folded(signals):
-            found += self._even(linear)
+            states = [ny + 1, ny + 2] if wanted.states is None else [wanted.states]
+            found += [Cascade(signals, n, **more) for n in states]
+        if kind == "even output" or (kind == "auto" and looks_folded(signals)):
+            found += self._even(wanted.states, more)
         return found
 
     def _like_a_cascade(self, linear: LinearFound) -> bool:
@@ -235,13 +295,14 @@ class Search:
             len(slow) and (slow.real > 0).all() and (np.abs(slow.imag) < 0.05).all()
         )
 
-    def _even(self, linear: LinearFound) -> list[Candidate]:
+    def _even(self, states: int | None, more: dict[str, Any]) -> list[Candidate]:
         delays = (0,) * self.signals.inputs
         turned = signed(self.signals, delays, 3)
         if turned is None:
             return []
         bases = Bases(turned)
-        return [EvenOutput(self.signals, bases, delays, n) for n in (2, 3, 4)]
+        orders = (2, 3, 4) if states is None else (states,)
+        return [EvenOutput(self.signals, bases, delays, n, **more) for n in orders]
 
     def variants(self, best: Trial) -> list[Candidate]:
         """Return what may improve on the best candidate of the first rounds."""
@@ -254,6 +315,23 @@ class Search:
         if isinstance(c, Cascade):
             return [Cascade(c.signals, c.states, 12)]
         return []
+
+    def best(self, linear: LinearFound, wanted: Wanted) -> Trial | None:
+        """Return the best candidate; None if there was no time for any."""
+        found = self.first_candidates(linear, wanted)
+        left = self.race(found)
+        if left and not self.cut_short and wanted.neurons is None:
+            left += self.race(self.variants(left[0]), left[0])
+        tried = [t for t in left or self.trials if t.everywhere]
+        if not tried:
+            self.notes.append("there was no time to try a nonlinear model")
+            return None
+        # A variant has to be clearly better than what it varies.
+        best = tried[0]
+        for trial in tried[1:]:
+            if trial.errors.clearly_below(best.errors):
+                best = trial
+        return best
 
     # -- the race --------------------------------------------------------------------
 
@@ -313,6 +391,7 @@ class Search:
             ]
             self._map(name, go_on, left)
         except StoppedError:
+            self.cut_short = True
             return False
         for trial in trials:
             trial.members = [
@@ -338,7 +417,7 @@ class Search:
     def _to(self, member: Member, cycles: int) -> Member:
         """Advance a member to an age."""
         while member.age < cycles:
-            if self.stopped:
+            if self.stopped or time.perf_counter() > self.deadline:
                 raise StoppedError
             member.cycle(coloured=member.age >= COLOURED_FROM)
             if member.age > COLOURED_FROM + 8 and member.settled():
@@ -349,43 +428,47 @@ class Search:
 
     # -- the end ---------------------------------------------------------------------
 
-    def last(self, best: Trial, signals: Signals | None = None) -> list[Member]:
-        """Return the best members of every fold, gone on with nothing hidden."""
-        whole = (signals or self.signals).runs(best.candidate.delays)
-        chosen: list[Member] = []
+    def best_members(self, best: Trial, count: int) -> list[Member]:
+        """Return members of all folds that did well where they had not learnt."""
+        chosen: list[list[Member]] = []
         for fold, members in enumerate(best.members):
             errors = [self.signals.held_out(m.outputs(), fold).rms for m in members]
-            if not errors:
-                continue
-            good = [
-                m
-                for m, e in zip(members, errors, strict=True)
-                if e <= WORSE * min(errors)
-            ]
-            chosen += good[:LAST_KEPT]
+            near = WORSE * min(errors, default=0.0)
+            pairs = zip(members, errors, strict=True)
+            chosen.append([m for m, e in pairs if e <= near][:LAST_KEPT])
+        # The best of every fold first.
+        rounds = zip_longest(*chosen)
+        return [m for row in rounds for m in row if m is not None][:count]
+
+    def last(self, members: Sequence[Member], runs: Sequence[Run]) -> list[Member]:
+        """Return members, gone on with runs of which nothing is hidden.
+
+        One that the clock or the listener stops is as good as it got.
+        """
 
         def one(member: Member) -> Member:
-            fresh = member.shown(whole)
-            return self._to(fresh, fresh.age + LAST_CYCLES).rest()
+            fresh = member.shown(runs)
+            with suppress(StoppedError):
+                self._to(fresh, fresh.age + LAST_CYCLES)
+            return fresh
 
-        return self._map("final members", one, chosen)
+        return self._map("final members", one, members)
 
     def _map(
         self, name: str, work: Callable[[Job], Done], jobs: Sequence[Job]
     ) -> list[Done]:
         """Do jobs in threads, in order, telling how far they are."""
-        done: list[Done] = []
         with threadpool_limits(1), ThreadPoolExecutor(self.workers) as pool:
             futures = [pool.submit(work, job) for job in jobs]
+            left: set[Future[Done]] = set(futures)
             try:
-                for k, future in enumerate(futures):
-                    done.append(future.result())
-                    late = time.perf_counter() > self.deadline
-                    heard = self.told is not None and self.told(
-                        Stage(name, k + 1, len(jobs))
-                    )
-                    if late or heard:
+                while left:
+                    _, left = wait(left, LISTEN_EVERY, FIRST_COMPLETED)
+                    if self.told is not None and self.told(
+                        Stage(name, len(jobs) - len(left), len(jobs))
+                    ):
                         raise StoppedError
+                done = [future.result() for future in futures]
             except BaseException:
                 self.stopped = True
                 for future in futures:

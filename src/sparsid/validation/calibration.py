@@ -9,7 +9,7 @@ it did not learn from, and widened or narrowed by one factor for each output.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -27,7 +27,7 @@ from sparsid.fitting.cross_validation import held_out_fits
 from sparsid.fitting.progress import Report
 from sparsid.fitting.settings import whole
 from sparsid.fitting.state_space_structure import most_starts
-from sparsid.results.ensemble import Ensemble
+from sparsid.results.base import FittedModel
 from sparsid.results.forecast import (
     BandFactors,
     Forecast,
@@ -205,16 +205,13 @@ def recalibrate(
     blocks = whole("blocks", blocks, 2, 1000)
     copies = _copies(model, records, blocks, progress)
     if copies is not None:
-        members = len(fitted) if isinstance(fitted, Ensemble) else 1
-        model.fitted_ = replace(
-            fitted,
-            band_factors=factors_of(copies, records, model.max_lag_, members),
-        )
+        factors = factors_of(copies, records, model.max_lag_, len(fitted))
+        model.fitted_ = fitted.with_bands(factors)
     return model
 
 
 def factors_of(
-    copies: Sequence[Fitted | Ensemble],
+    copies: Sequence[FittedModel],
     records: list[Record],
     known: int,
     members: int = 1,
@@ -241,7 +238,7 @@ def factors_of(
 
 def held_out_bands(
     kind: str,
-    copies: Sequence[Fitted | Ensemble],
+    copies: Sequence[FittedModel],
     records: list[Record],
     known: int,
     members: int,
@@ -264,7 +261,7 @@ def held_out_bands(
 
 
 def _compared(
-    kind: str, copy: Fitted | Ensemble, stretch: Record, known: int, members: int
+    kind: str, copy: FittedModel, stretch: Record, known: int, members: int
 ) -> Values:
     """Return errors of a copy and its deviations, and what other members change.
 
@@ -278,9 +275,9 @@ def _compared(
     def run(model: Any, **more: Any) -> Forecast:
         return over_segments(stretch, known, partial(getattr(model, kind), **more))
 
-    found = run(replace(copy, band_factors=BandFactors.none(stretch.n_outputs)))
+    found = run(copy.with_bands(BandFactors.none(stretch.n_outputs)))
     gain = left = np.zeros_like(found.mean)
-    if isinstance(copy, Ensemble) and min(len(copy), members) > 1:
+    if min(len(copy), members) > 1:
         centre = {"samples": 0} if kind == "simulate" else {}
         each = [run(copy.member(k), **centre).mean for k in range(len(copy))]
         spread = np.var(each, axis=0, ddof=1)
@@ -327,7 +324,7 @@ def trial_starts(params: dict[str, Any], records: list[Record], blocks: int) -> 
 
 def _copies(
     model: Model, records: list[Record], blocks: int, progress: Report | None
-) -> Sequence[Fitted | Ensemble] | None:
+) -> Sequence[FittedModel] | None:
     """Return the model fitted again without each block; None if stopped."""
     if isinstance(model, StateSpace):
         params = model.get_params(deep=False)

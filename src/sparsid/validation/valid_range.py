@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 
 from sparsid.data.record import Record, value_range
-from sparsid.results.ensemble import Ensemble
+from sparsid.results.base import FittedModel
 from sparsid.results.forecast import Forecast, paired
-from sparsid.results.narx import Fitted
 
 # Bins of the estimation range.
 BINS = 5
@@ -64,7 +63,7 @@ class OperatingRange:
 
 
 def operating_range(
-    fitted: Fitted | Ensemble,
+    fitted: FittedModel,
     records: Record | Sequence[Record],
     forecasts: Forecast | Sequence[Forecast],
 ) -> list[OperatingRange]:

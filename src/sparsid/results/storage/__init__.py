@@ -8,7 +8,7 @@ Nothing in a file is ever executed. Layout of schema 1::
                       model      JSON: kind, settings, channels, structure, ...
                       checksum   sha256 over the JSON and the arrays
     arrays, float64   params.<block>, scaling.<name>, history.<name>, and what else
-                      the kind of model has: see `storage.narx`, `storage.ensemble`
+                      the kind of model has: see the modules beside this one
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import sparsid
 from sparsid.errors import FileFormatError, InputError
-from sparsid.estimators import NARX, Model, StateSpace
-from sparsid.results.storage import ensemble, narx
+from sparsid.estimators import NARX, Model, Simulator, StateSpace
+from sparsid.results.storage import ensemble, narx, simulator
 from sparsid.results.storage.parts import Arrays, plain, restored, tupled
 
 FORMAT = "sparsid-model"
@@ -38,6 +38,7 @@ SCHEMA = 1
 _KINDS: dict[str, tuple[type[Model], Any]] = {
     "NARX": (NARX, narx),
     "StateSpace": (StateSpace, ensemble),
+    "Simulator": (Simulator, simulator),
 }
 
 

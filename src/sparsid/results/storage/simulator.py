@@ -1,0 +1,184 @@
+"""Simulators in files: structures and noise as JSON, values as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sparsid.fitting.outcome import Outcome
+from sparsid.models.autoregression import Autoregression
+from sparsid.models.canonical import Pole, Sizes, Structure
+from sparsid.models.residual_model import ResidualModel
+from sparsid.results.forecast import Channels
+from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.storage.parts import (
+    Arrays,
+    array,
+    as_arrays,
+    read_factors,
+    read_scaling,
+    restored,
+    scaling_arrays,
+    tupled,
+)
+
+# Arrays of a member, and of the structure in it.
+OWN = ("theta", "start", "state_mean", "state_root", "covariance", "prior_std")
+DRAWN = ("fixed", "factors", "limits", "bounds")
+NOISE = ("predictors", "variances", "ahead")
+RESIDUAL = ("past", "inputs", "runs", "constant", "covariance")
+
+
+def to_arrays(fitted: FittedSimulator) -> Arrays:
+    """Return what a file holds as arrays."""
+    values: dict[str, Any] = scaling_arrays(fitted.scaling)
+    values |= {f"history.{key}": v for key, v in fitted.history.items()}
+    values |= {f"residual.{key}": getattr(fitted.residual, key) for key in RESIDUAL}
+    for k, member in enumerate(fitted.members):
+        head = f"member{k}"
+        values |= {f"{head}.{key}": getattr(member, key) for key in OWN}
+        values |= {f"{head}.{key}": getattr(member.structure, key) for key in DRAWN}
+        for o, law in enumerate(member.noise):
+            values |= {f"{head}.noise{o}.{key}": getattr(law, key) for key in NOISE}
+    return as_arrays(values)
+
+
+def to_facts(fitted: FittedSimulator) -> dict[str, Any]:
+    """Return what a file holds as JSON."""
+    return {
+        "channels": vars(fitted.channels),
+        "name": fitted.name,
+        "delays": list(fitted.delays),
+        "members": [
+            {
+                "structure": member.structure.name,
+                "sizes": vars_of(member.structure.sizes),
+                "poles": [vars_of(pole) for pole in member.structure.poles],
+                "free": [list(entry) for entry in member.structure.free],
+                "kinds": member.structure.kinds.tolist(),
+                "log_evidence": member.log_evidence,
+            }
+            for member in fitted.members
+        ],
+        "start_samples": fitted.start_samples,
+        "band_factors": fitted.band_factors._asdict(),
+        "weights_kept": fitted.weights_kept,
+        "weights_total": fitted.weights_total,
+        "outcome": fitted.outcome.name,
+        "history": list(fitted.history),
+        "details": fitted.details,
+    }
+
+
+def vars_of(value: Any) -> dict[str, Any]:
+    """Return the fields of a small dataclass."""
+    return {name: getattr(value, name) for name in value.__match_args__}
+
+
+def from_file(facts: Mapping[str, Any], arrays: Arrays) -> FittedSimulator:
+    """Return the model in a file."""
+    channels = Channels(**tupled(facts["channels"]))
+    nu, ny = channels.n_inputs, channels.n_outputs
+    delays = tuple(int(d) for d in facts["delays"])
+    if len(delays) != nu or not all(0 <= d <= 100_000 for d in delays):
+        raise ValueError(f"the dead times {delays} do not fit {nu} inputs")
+    members = tuple(
+        _member(restored(own), arrays, f"member{k}", nu, ny)
+        for k, own in enumerate(facts["members"])
+    )
+    if not members:
+        raise ValueError("there is no member")
+    start_samples = int(facts["start_samples"])
+    if start_samples < 1:
+        raise ValueError(f"start_samples is {start_samples}")
+    return FittedSimulator(
+        channels,
+        read_scaling(arrays, nu, ny),
+        str(facts["name"]),
+        delays,
+        members,
+        _residual(arrays, nu, ny),
+        start_samples,
+        read_factors(facts, ny),
+        float(facts["weights_kept"]),
+        int(facts["weights_total"]),
+        Outcome[facts["outcome"]],
+        {key: arrays[f"history.{key}"] for key in facts["history"]},
+        restored(facts["details"]),
+    )
+
+
+def _member(
+    facts: Mapping[str, Any], arrays: Arrays, head: str, inputs: int, outputs: int
+) -> SimulatorMember:
+    """Return one member; every array is checked against the sizes."""
+    sizes = Sizes(**{key: int(value) for key, value in facts["sizes"].items()})
+    if (sizes.inputs, sizes.outputs) != (inputs, outputs) or sizes.states < 1:
+        raise ValueError(f"the sizes of {head} do not fit the channels")
+    n, nn = sizes.states, sizes.neurons
+    free = tuple((str(m), int(i), int(j)) for m, i, j in facts["free"])
+    for matrix, i, j in free:
+        rows, columns = sizes.shapes[matrix]
+        if not (0 <= i < rows and 0 <= j < columns):
+            raise ValueError(f"{matrix} has no entry {i}, {j}")
+    poles = tuple(Pole(**pole) for pole in facts["poles"])
+    if not all(0 <= p.state < n - (p.kind == "pair") for p in poles):
+        raise ValueError(f"the poles of {head} do not fit {n} states")
+    kinds = np.array(facts["kinds"], dtype=np.int64).reshape(-1)
+    if len(kinds) != nn or not ((kinds >= 0) & (kinds < 6)).all():
+        raise ValueError(f"the activations of {head} do not fit {nn} neurons")
+    shapes = ((sizes.offsets[""],), (len(free),), (nn,), (2, n + outputs))
+    drawn = [
+        array(arrays, f"{head}.{key}", shape)
+        for key, shape in zip(DRAWN, shapes, strict=True)
+    ]
+    structure = Structure(
+        str(facts["structure"]),
+        sizes,
+        poles,
+        drawn[0],
+        free,
+        drawn[1],
+        kinds,
+        *drawn[2:],
+    )
+    p = structure.parameters
+    own_shapes = ((p,), (n,), (n,), (n, n), (p + n, p + n), (p,))
+    own = {
+        key: _finite(array(arrays, f"{head}.{key}", shape))
+        for key, shape in zip(OWN, own_shapes, strict=True)
+    }
+    noise = tuple(_noise(arrays, f"{head}.noise{o}") for o in range(outputs))
+    evidence = float(facts["log_evidence"])
+    return SimulatorMember(structure, **own, noise=noise, log_evidence=evidence)
+
+
+def _noise(arrays: Arrays, head: str) -> Autoregression:
+    order = len(arrays[f"{head}.variances"]) - 1
+    width = max(order, 1)
+    shapes = ((order + 1, width), (order + 1,), (width + (order > 0),))
+    pairs = zip(NOISE, shapes, strict=True)
+    found = Autoregression(
+        *(_finite(array(arrays, f"{head}.{key}", shape)) for key, shape in pairs)
+    )
+    if not (found.variances > 0.0).all():
+        raise ValueError("a variance of the noise is not positive")
+    return found
+
+
+def _residual(arrays: Arrays, inputs: int, outputs: int) -> ResidualModel:
+    lags = [len(arrays[f"residual.{key}"]) for key in RESIDUAL[:3]]
+    ny = outputs
+    shapes = ((lags[0], ny, ny), (lags[1], ny, inputs), (lags[2], ny, ny))
+    pairs = zip(RESIDUAL, (*shapes, (ny,), (ny, ny)), strict=True)
+    return ResidualModel(
+        *(_finite(array(arrays, f"residual.{key}", shape)) for key, shape in pairs)
+    )
+
+
+def _finite(values: Any) -> Any:
+    if not np.isfinite(values).all():
+        raise ValueError("an array holds values that are not finite")
+    return values

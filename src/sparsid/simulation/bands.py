@@ -1,0 +1,123 @@
+"""Bands as wide as held-out errors ask for, and what they then hold, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from sparsid.models.residual_model import ResidualModel
+from sparsid.results.forecast import BandFactors
+from sparsid.results.simulator import FittedSimulator
+from sparsid.simulation.member import Member
+from sparsid.simulation.signals import Signals, hidden
+
+Values = NDArray[np.float64]
+
+# The band that a factor makes as wide as the errors ask for.
+LEVEL = 0.9
+# Fewer errors than this say nothing about the tails.
+FEWEST_ERRORS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class FoldRuns:
+    """Free runs of copies, each where it had not learnt, stretch by stretch.
+
+    Attributes
+    ----------
+    residuals, deviations
+        Scaled errors and what the copy expected of them; NaN where it had learnt.
+    inputs, runs
+        Scaled inputs and free runs.
+    blocks
+        Number of the block of each sample.
+    """
+
+    residuals: list[Values]
+    deviations: list[Values]
+    inputs: list[Values]
+    runs: list[Values]
+    blocks: list[NDArray[np.int64]]
+
+    @staticmethod
+    def of(
+        signals: Signals,
+        delays: tuple[int, ...],
+        folds: Sequence[FittedSimulator | None],
+        copies: Sequence[Sequence[Member]],
+    ) -> FoldRuns:
+        """Return the runs of the copies of each fold, from their fitted starts."""
+        found = FoldRuns([], [], [], [], [])
+        for fold, (model, members) in enumerate(zip(folds, copies, strict=True)):
+            if model is None:
+                continue
+            for r, run in enumerate(signals.runs(delays)):
+                starts = [m.starts[r] for m in members]
+                centre, std = model.spread_from(starts, run.u)
+                where = hidden(signals.block_of[r], fold)
+                counted = where[:, None] & (run.seen > 0)
+                found.residuals.append(np.where(counted, run.y - centre, np.nan))
+                found.deviations.append(np.where(counted, std, np.nan))
+                found.inputs.append(run.u[:, :-1])
+                found.runs.append(centre)
+                found.blocks.append(signals.block_of[r])
+        return found
+
+    def factors(self, residual: ResidualModel) -> BandFactors:
+        """Return what deviations are to be multiplied with."""
+        errors, deviations = (
+            np.concatenate(v) for v in (self.residuals, self.deviations)
+        )
+        one = [
+            r - residual.expected(r, u, s, 1)
+            for r, u, s in zip(self.residuals, self.inputs, self.runs, strict=True)
+        ]
+        ahead = np.concatenate(one) / np.sqrt(residual.variance_ahead(1))
+        return BandFactors(
+            tuple(_factor(z) for z in ahead.T),
+            tuple(_factor(z) for z in (errors / deviations).T),
+        )
+
+    def coverage(self) -> dict[str, Any]:
+        """Return what 90 % bands hold block by block, each with others' factor.
+
+        The factor of a block is found from the other blocks, as a new record would
+        have it.
+        """
+        errors, deviations = (
+            np.concatenate(v) for v in (self.residuals, self.deviations)
+        )
+        block = np.concatenate(self.blocks)
+        z, half = np.abs(errors / deviations), norm.ppf(0.5 + 0.5 * LEVEL)
+        shares, widths = [], []
+        for k in np.unique(block[block >= 0]):
+            here = (block == k)[:, None] & np.isfinite(z)
+            if not here.any():
+                continue
+            others = np.where(here, np.nan, z)
+            factors = np.array([_factor(column) for column in others.T])
+            inside = z <= half * factors
+            shares.append(float(inside[here].mean()))
+            wide = 2.0 * half * factors * deviations
+            widths.append(float(wide[here].mean()))
+        if not shares:
+            return {}
+        return {
+            "level": LEVEL,
+            "blocks": len(shares),
+            "held": float(np.mean(shares)),
+            "worst_block": float(min(shares)),
+            "mean_width": float(np.mean(widths)),
+        }
+
+
+def _factor(z: Values) -> float:
+    known = np.abs(z[np.isfinite(z)])
+    if len(known) < FEWEST_ERRORS:
+        return 1.0
+    return max(float(np.quantile(known, LEVEL) / norm.ppf(0.5 + 0.5 * LEVEL)), 1e-6)

@@ -1,0 +1,315 @@
+"""From records to a simulator: search, final members, bands, prediction.
+
+The linear model is there after seconds. What races against it is chosen by what the
+linear model and the signals show; the winner is taken only if it is clearly better in
+blocks that it did not learn from.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsid.data.pieces import excerpts, stretches_of
+from sparsid.data.record import Record, check_compatible
+from sparsid.data.scaling import Scaling
+from sparsid.errors import InputError
+from sparsid.fitting.outcome import Outcome
+from sparsid.fitting.progress import Progress, Report
+from sparsid.models.residual_model import ResidualModel
+from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.simulation.bands import FoldRuns
+from sparsid.simulation.member import Member
+from sparsid.simulation.prediction import residual_model
+from sparsid.simulation.search import (
+    LinearFound,
+    Search,
+    Stage,
+    StoppedError,
+    Trial,
+    Wanted,
+)
+from sparsid.simulation.signals import Signals
+
+Values = NDArray[np.float64]
+
+# Most samples that candidates are compared on; of longer records they see pieces, no
+# longer than this, spread over all.
+COMPARED_SAMPLES, COMPARED_PIECE = 5_000, 1_250
+# Fewer samples than these say too little for rotating blocks.
+FEWEST_SAMPLES = 30
+# Share of the time budget after which nothing new is tried.
+TRIAL_SHARE = 0.7
+# Members of the final model; of long records fewer, but so many.
+MOST_MEMBERS, FEWEST_MEMBERS = 8, 3
+# Measured outputs that settle a start: a share of the samples, within these.
+START_SHARE, START_ENDS = 0.05, (10, 50)
+# Cycles in which the noise of a linear model finds its memory.
+LINEAR_CYCLES = 6
+
+
+def fit_simulator(
+    records: list[Record], wanted: Wanted, report: Report | None = None
+) -> FittedSimulator:
+    """Return the model that held-out blocks prefer."""
+    check_compatible(records)
+    return _Fit(records, wanted, report).run()
+
+
+class _Fit:
+    """A search, and what becomes of its winner."""
+
+    def __init__(
+        self, records: list[Record], wanted: Wanted, report: Report | None
+    ) -> None:
+        self.records, self.wanted, self.report = records, wanted, report
+        self.began = time.perf_counter()
+        self.scaling = Scaling.of(records)
+        self.stretches = stretches_of(records)
+        measured = sum(int(np.isfinite(s.y).all(1).sum()) for s in self.stretches)
+        if measured < FEWEST_SAMPLES:
+            raise InputError(
+                f"the records have {measured} samples with inputs and outputs but at "
+                f"least {FEWEST_SAMPLES} are needed: give a longer record"
+            )
+        compared = excerpts(records, COMPARED_SAMPLES, COMPARED_PIECE)
+        self.whole = self._signals(self.stretches)
+        self.part = self.whole
+        if compared is not records:
+            self.part = self._signals(stretches_of(compared))
+        self.search = Search(
+            self.part, wanted.seed, wanted.workers, self._told, notes=[]
+        )
+        self.stopped = False
+        self.best_error = self.linear_error = np.inf
+
+    def _signals(self, stretches: Sequence[Record]) -> Signals:
+        scaling = self.scaling
+        nothing = (
+            scaling.scale_u(np.zeros_like(scaling.u_mean)),
+            scaling.scale_y(np.zeros_like(scaling.y_mean)),
+        )
+        return Signals(
+            tuple(np.ascontiguousarray(scaling.scale_u(s.u)) for s in stretches),
+            tuple(np.ascontiguousarray(scaling.scale_y(s.y)) for s in stretches),
+            nothing,
+        )
+
+    # -- the search ------------------------------------------------------------------
+
+    def run(self) -> FittedSimulator:
+        """Return the fitted model."""
+        search, budget = self.search, self.wanted.budget
+        linear = search.linear(self.wanted.states)
+        self.linear_error = linear.errors.rms
+        self._say(f"linear model of order {linear.order} found", 1, 1)
+        best: Trial | None = None
+        if self.wanted.structure != "linear" and not self.stopped:
+            if budget is not None:
+                search.deadline = self.began + TRIAL_SHARE * budget
+            best = search.best(linear, self.wanted)
+        if budget is not None:
+            search.deadline = self.began + budget
+        forced = self.wanted.structure not in ("auto", "linear")
+        if (
+            best is not None
+            and not forced
+            and not best.errors.clearly_below(linear.errors)
+        ):
+            search.notes.append(
+                "the data do not support a nonlinear model: the linear one is taken"
+            )
+            best = None
+        if best is None:
+            return self._linear(linear)
+        return self._ensemble(best, linear)
+
+    def _told(self, stage: Stage) -> bool:
+        finished = [t.rms for t in self.search.trials if np.isfinite(t.rms)]
+        self.best_error = min([self.linear_error, *finished])
+        return self._say(stage.name, stage.done, stage.total)
+
+    def _say(self, phase: str, done: int, total: int) -> bool:
+        """Tell the listener where the search is; return whether it is to end."""
+        if self.report is not None:
+            text = ""
+            if np.isfinite(self.linear_error):
+                text = (
+                    f"held-out error {self.best_error:.3g} of the deviation, "
+                    f"linear {self.linear_error:.3g}"
+                )
+            progress = Progress(
+                phase,
+                done,
+                total,
+                self.best_error,
+                np.full(self.part.outputs, self.best_error**2),
+                1.0,
+                time.perf_counter() - self.began,
+                text=text,
+            )
+            self.stopped = bool(self.report(progress)) or self.stopped
+        return self.stopped
+
+    # -- the end ---------------------------------------------------------------------
+
+    def _linear(self, linear: LinearFound) -> FittedSimulator:
+        """Return the linear model as the result."""
+        copies = [[_coloured(copy)] for copy in linear.folds]
+        runs = self.whole.runs(linear.delays)
+        member = _coloured(linear.member.shown(runs))
+        name = f"linear, {linear.order} states"
+        return self._result(name, linear.delays, [member], copies, linear)
+
+    def _ensemble(self, best: Trial, linear: LinearFound) -> FittedSimulator:
+        """Return the members of the winner, gone on with everything shown."""
+        search, delays = self.search, best.candidate.delays
+        share = COMPARED_SAMPLES / max(self.whole.samples, 1)
+        count = int(np.clip(round(MOST_MEMBERS * share), FEWEST_MEMBERS, MOST_MEMBERS))
+        chosen = search.best_members(best, count)
+        try:
+            members = search.last(chosen, self.whole.runs(delays))
+        except StoppedError:
+            members = [m.shown(self.whole.runs(delays)) for m in chosen]
+        return self._result(best.name, delays, members, best.members, linear)
+
+    def _result(
+        self,
+        name: str,
+        delays: tuple[int, ...],
+        members: Sequence[Member],
+        copies: Sequence[Sequence[Member]],
+        linear: LinearFound,
+    ) -> FittedSimulator:
+        good = _good(members)
+        signals = self.part
+        start_samples = int(np.clip(START_SHARE * self.whole.samples, *START_ENDS))
+        first = FittedSimulator(
+            Channels.of(self.records),
+            self.scaling,
+            name,
+            delays,
+            tuple(_frozen(m) for m in good),
+            ResidualModel.none(signals.inputs, np.ones(signals.outputs)),
+            min(start_samples, max(len(s) // 4 for s in self.stretches)),
+            BandFactors.none(signals.outputs),
+            float(np.mean([np.count_nonzero(m.theta) for m in good])),
+            max(m.structure.parameters for m in good),
+            self._outcome(),
+            {"cost": np.array(good[0].costs), "kept": np.ones(len(good[0].costs))},
+            {},
+        )
+        folds = [
+            replace(first, members=tuple(_frozen(m) for m in fold)) if fold else None
+            for fold in copies
+        ]
+        held_out = FoldRuns.of(signals, delays, folds, copies)
+        residual = residual_model(held_out.residuals, held_out.inputs, held_out.runs)
+        factors = held_out.factors(residual)
+        return replace(
+            first,
+            residual=residual,
+            band_factors=factors,
+            details=self._details(name, good, linear, held_out),
+        )
+
+    def _outcome(self) -> Outcome:
+        late = time.perf_counter() > self.search.deadline
+        cut = self.stopped or late or self.search.cut_short
+        return Outcome.STOPPED if cut else Outcome.CONVERGED
+
+    def _details(
+        self,
+        name: str,
+        members: Sequence[Member],
+        linear: LinearFound,
+        held_out: FoldRuns,
+    ) -> dict[str, Any]:
+        tried = [(f"linear, {linear.order} states", self.linear_error)]
+        tried += [(t.name, t.rms) for t in self.search.trials if np.isfinite(t.rms)]
+        trials = [{"name": what, "held_out_error": error} for what, error in tried]
+        notes = list(self.search.notes)
+        if self.part is not self.whole:
+            notes.append(
+                f"candidates were compared on {self.part.samples} of "
+                f"{self.whole.samples} samples"
+            )
+        ends = {
+            key: [
+                [float(np.nanmin(column)), float(np.nanmax(column))]
+                for column in np.concatenate([getattr(r, side) for r in self.records]).T
+            ]
+            for key, side in (("inputs", "u"), ("outputs", "y"))
+        }
+        found = {
+            "records": len(self.records),
+            "samples": sum(len(r) for r in self.records),
+            "range": ends,
+            "free_run_rmse": self._errors(members).tolist(),
+            "candidates": trials,
+            "chosen_candidate": name,
+            "bands": held_out.coverage(),
+        }
+        return found | ({"notes": notes} if notes else {})
+
+    def _errors(self, members: Sequence[Member]) -> Values:
+        """Return the free-run error over what was learnt from, output by output."""
+        runs = [m.outputs() for m in members]
+        squares = counts = 0.0
+        for k, run in enumerate(members[0].runs):
+            centre = np.median([r[k] for r in runs], axis=0)
+            squares = squares + (run.seen * (run.y - centre) ** 2).sum(0)
+            counts = counts + run.seen.sum(0)
+        scale: Values = self.scaling.unscale_y_std(np.sqrt(squares / counts))
+        return scale
+
+
+def _coloured(member: Member) -> Member:
+    """Return a linear member whose noise has the memory that its residual shows."""
+    member.whiten_by_squares()
+    for _ in range(LINEAR_CYCLES):
+        member.cycle(coloured=True)
+    return member
+
+
+def _good(members: Sequence[Member]) -> list[Member]:
+    """Return members, best first, without those that are far from the record."""
+    errors = [_squares(m) for m in members]
+    near = 4.0 * min(errors)
+    kept = [m for m, e in zip(members, errors, strict=True) if e <= near]
+    return sorted(kept, key=lambda m: m.cost)
+
+
+def _squares(member: Member) -> float:
+    pairs = zip(member.outputs(), member.runs, strict=True)
+    total = sum(float((run.seen * (run.y - y) ** 2).sum()) for y, run in pairs)
+    return total if np.isfinite(total) else np.inf
+
+
+def _frozen(member: Member) -> SimulatorMember:
+    """Return what a result keeps of a member."""
+    structure, prior = member.structure, member.prior
+    p, n = structure.parameters, structure.sizes.states
+    states = member.states()
+    spread = np.cov(states.T).reshape(n, n)
+    spread += 1e-6 * max(float(np.trace(spread)) / n, 1e-6) * np.eye(n)
+    covariance = member.at.covariance(prior)[: p + n, : p + n]
+    found = SimulatorMember(
+        structure,
+        member.theta.copy(),
+        member.starts[0].copy(),
+        states.mean(axis=0),
+        np.asarray(np.linalg.cholesky(spread)),
+        tuple(member.noise),
+        covariance,
+        np.sqrt(prior.variance[:p] + prior.mean[:p] ** 2),
+        -0.5 * float(member.cost),
+    )
+    member.rest()
+    return found

@@ -1,0 +1,118 @@
+"""The residual's model found: order and form by the Bayesian information criterion.
+
+From free runs in blocks that their models had not learnt from: what is left over there
+is what will be left over on other records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsid.models.residual_model import ResidualModel
+
+Values = NDArray[np.float64]
+
+# Orders that are tried, and rows that each coefficient needs.
+ORDERS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
+ROWS_EACH = 5
+# Share of the columns' squares that is added to make near-copies tell apart.
+RIDGE = 1e-9
+
+
+def residual_model(
+    residuals: Sequence[Values], u: Sequence[Values], runs: Sequence[Values]
+) -> ResidualModel:
+    """Return the model of residuals, stretch by stretch; NaN where there is none."""
+    ny, nu = residuals[0].shape[1], u[0].shape[1]
+    most = max(ORDERS)
+    X, Y = _rows(residuals, u, runs, most)
+    if len(Y) < 2 * ROWS_EACH:
+        whole = np.concatenate(residuals)
+        variance = np.nanmean(whole**2, axis=0) if np.isfinite(whole).any() else 1.0
+        return ResidualModel.none(nu, np.broadcast_to(variance, (ny,)).copy())
+    scale = np.sqrt(np.mean(X**2, axis=0))
+    X = X / np.where(scale > 0.0, scale, 1.0)
+    gram, cross = X.T @ X, X.T @ Y
+    squares = Y.T @ Y
+    best: tuple[float, Values, Values, Values] | None = None
+    for order in ORDERS:
+        for driven in (False, True):
+            columns = _columns(order, driven, most, ny, nu)
+            if len(columns) * ROWS_EACH > len(Y):
+                continue
+            sub = gram[np.ix_(columns, columns)].copy()
+            sub[np.diag_indices_from(sub)] += RIDGE * len(Y)
+            theta = np.linalg.solve(sub, cross[columns])
+            left = squares - theta.T @ cross[columns]
+            variance = np.maximum(np.diagonal(left) / len(Y), 1e-14)
+            score = len(Y) * np.log(variance).sum() + np.log(len(Y)) * theta.size
+            if best is None or score < best[0]:
+                best = (float(score), columns, theta, left)
+    assert best is not None
+    _, columns, theta, left = best
+    full = np.zeros((X.shape[1], ny))
+    full[columns] = theta
+    full /= np.where(scale > 0.0, scale, 1.0)[:, None]
+    spare = max(len(Y) - len(columns), 1)
+    return _unpacked(full, left / spare, most, ny, nu)
+
+
+def _rows(
+    residuals: Sequence[Values], u: Sequence[Values], runs: Sequence[Values], most: int
+) -> tuple[Values, Values]:
+    """Return regressors and residuals of the samples whose lags are all known.
+
+    Columns: residuals of lag 1 to ``most``, inputs and runs of lag 0 to ``most``, one.
+    """
+    X, Y = [], []
+    for r, v, s in zip(residuals, u, runs, strict=True):
+        n = len(r) - most
+        if n <= 0:
+            continue
+        columns = [r[most - k : len(r) - k] for k in range(1, most + 1)]
+        for signal in (v, s):
+            columns += [signal[most - k : len(r) - k] for k in range(most + 1)]
+        stack = np.concatenate([*columns, np.ones((n, 1))], axis=1)
+        good = np.isfinite(stack).all(1) & np.isfinite(r[most:]).all(1)
+        X.append(stack[good])
+        Y.append(r[most:][good])
+    if not X:
+        width = most * residuals[0].shape[1] + 1
+        return np.zeros((0, width)), np.zeros((0, residuals[0].shape[1]))
+    return np.concatenate(X), np.concatenate(Y)
+
+
+def _columns(order: int, driven: bool, most: int, ny: int, nu: int) -> Values:
+    """Return the columns of a model of an order, with inputs and runs or without."""
+    found = list(range(order * ny))
+    if driven:
+        first = most * ny
+        found += range(first, first + (order + 1) * nu)
+        first += (most + 1) * nu
+        found += range(first, first + (order + 1) * ny)
+        found.append(first + (most + 1) * ny)
+    return np.array(found, dtype=int)
+
+
+def _unpacked(
+    theta: Values, covariance: Values, most: int, ny: int, nu: int
+) -> ResidualModel:
+    """Return the model with rows of coefficients, without lags that are all zero."""
+
+    def matrices(first: int, lags: int, width: int) -> Values:
+        block = theta[first : first + lags * width].reshape(lags, width, ny)
+        used = np.flatnonzero(np.abs(block).sum((1, 2)))
+        length = int(used[-1]) + 1 if used.size else 0
+        return np.ascontiguousarray(block[:length].transpose(0, 2, 1))
+
+    after = most * ny + (most + 1) * nu
+    return ResidualModel(
+        matrices(0, most, ny),
+        matrices(most * ny, most + 1, nu),
+        matrices(after, most + 1, ny),
+        theta[-1].copy(),
+        covariance,
+    )
