@@ -19,6 +19,8 @@ EXAMPLES = """
 
 sparsid identify
 
+sparsid identify --benchmark silverbox
+
 sparsid identify pump.csv --input voltage --output level --dt 4
 
 sparsid simulate sparsid-results/model.sparsid other.csv --out simulated.csv
@@ -88,6 +90,7 @@ def common(
 def identify(
     context: typer.Context,
     files: o.Files = None,
+    benchmark: o.Benchmark = None,
     input_: o.Inputs = None,
     no_input: o.NoInput = False,
     output: o.Outputs = None,
@@ -97,7 +100,9 @@ def identify(
     decimal: o.Decimal = None,
     test_fraction: o.TestFraction = None,
     model: o.Kind = None,
+    structure: o.Structure = "auto",
     states: o.States = None,
+    neurons: o.Neurons = None,
     saturation: o.Saturation = "auto",
     start_samples: o.StartSamples = 20,
     lags: o.Lags = 5,
@@ -157,6 +162,7 @@ def identify(
         recalibrate,
         report,
         scheduler,
+        benchmark,
     )
     raise typer.Exit(run(request))
 

@@ -63,9 +63,10 @@ def load_data(
     outputs: Sequence[str] | None = None,
     *,
     test_fraction: float | None = None,
+    benchmark: str | None = None,
     **table: Any,
 ) -> Data:
-    """Return the records of the files, or of the default benchmark without any.
+    """Return the records of the files, of a named benchmark, or of the default one.
 
     Parameters
     ----------
@@ -75,6 +76,8 @@ def load_data(
         As for `sparsid.read`.
     test_fraction
         Last part of each record that is held back; None is the default of 0.25.
+    benchmark
+        Name of a data set, in place of files.
     **table
         Time, dt, separator and decimal, as for `sparsid.read`.
     """
@@ -85,7 +88,11 @@ def load_data(
                 "columns, sampling time or a test fraction were given but no file: "
                 "name the files, or leave these options out to identify the benchmark"
             )
+        if benchmark is not None:
+            return benchmark_data(datasets.load(benchmark))
         return benchmark_data(datasets.default())
+    if benchmark is not None:
+        raise InputError("files and --benchmark were given: leave one of them out")
     fraction = DEFAULT_TEST_FRACTION if test_fraction is None else test_fraction
     if not 0.0 <= fraction < 1.0 or math.isnan(fraction):
         raise InputError(
@@ -146,7 +153,7 @@ def data_lines(data: Data) -> list[str]:
         f"{first.dt:g} s, {names}"
     ]
     if data.benchmark is not None:
-        lines[0] += ". No file was given, so the benchmark is used."
+        lines[0] += ". No file was given: this is a benchmark."
         lines.append("Test: its test record, scored after the fit")
     elif data.test_rule != "none":
         lines.append(f"Test: {data.test_rule}, not used in the fit")

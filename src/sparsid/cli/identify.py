@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sparsid import automatic
 from sparsid.cli.data import Data, check_test, data_lines, load_data
 from sparsid.cli.progress import FitProgress, Interrupt
 from sparsid.cli.results import (
@@ -35,7 +34,7 @@ from sparsid.cli.terminal import (
     side_console,
 )
 from sparsid.errors import InputError
-from sparsid.estimators import NARX, Model, StateSpace
+from sparsid.estimators import NARX, Model, Simulator, StateSpace
 from sparsid.fitting.outcome import Outcome
 from sparsid.fitting.settings import make_lags
 from sparsid.report import write_report
@@ -45,13 +44,22 @@ from sparsid.validation.calibration import recalibrate
 from sparsid.validation.evaluation import Part, forecast_part, protocol_scores, scores
 
 FORMAT, SCHEMA = "sparsid-result", 1
-# What can be set for each kind of model; the first that knows all that was given.
-SETTINGS = {
-    "auto": {"budget", "seed", "workers"},
-    "narx": set(NARX().get_params()),
-    "state-space": set(StateSpace().get_params()),
+KINDS: dict[str, type[Model]] = {
+    "auto": Simulator,
+    "narx": NARX,
+    "state-space": StateSpace,
 }
-REPORTED_VERSIONS = ("sparsid", "jax", "jaxlib", "numpy", "scipy", "scikit-learn")
+# What can be set for each kind of model; the first that knows all that was given.
+SETTINGS = {name: set(kind().get_params()) for name, kind in KINDS.items()}
+REPORTED_VERSIONS = (
+    "sparsid",
+    "jax",
+    "jaxlib",
+    "numba",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,7 @@ class Request:
     recalibrate: bool
     report: bool
     scheduler: str | None
+    benchmark: str | None = None
 
 
 def identify(request: Request) -> int:
@@ -83,6 +92,7 @@ def identify(request: Request) -> int:
             request.inputs,
             request.outputs,
             test_fraction=request.test_fraction,
+            benchmark=request.benchmark,
             **request.table,
         )
         check_test(data, _longest_lag(request, data))
@@ -126,18 +136,11 @@ def _fit(
 ) -> tuple[Model, float]:
     """Return the model fitted to the estimation records, and the seconds it took."""
     began = time.perf_counter()
-    model: Model
     with FitProgress(console, interrupt) as progress:
-        where: dict[str, Any] = {"progress": progress, "scheduler": request.scheduler}
-        if request.model == "auto":
-            settings = request.settings
-            model = automatic.identify(data.estimation, **where, **settings)
-        else:
-            kind = NARX if request.model == "narx" else StateSpace
-            model = kind(**request.settings)
-            model.fit(data.estimation, **where)
-            if request.recalibrate and not interrupt.asked:
-                recalibrate(model, data.estimation, progress=progress)
+        model = KINDS[request.model](**request.settings)
+        model.fit(data.estimation, progress=progress, scheduler=request.scheduler)
+        if request.recalibrate and not interrupt.asked:
+            recalibrate(model, data.estimation, progress=progress)
     seconds = time.perf_counter() - began
     for trial in model.fitted_.details.get("candidates", ()):
         console.print(

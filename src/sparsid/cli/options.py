@@ -21,6 +21,16 @@ Files = Annotated[
         "benchmark if it is to be had, else simulated tanks.",
     ),
 ]
+Benchmark = Annotated[
+    str | None,
+    typer.Option(
+        "--benchmark",
+        help="Identify a named data set instead of files: cascaded-tanks, "
+        "simulated-tanks, silverbox, wiener-hammerstein, coupled-drives-1, "
+        "coupled-drives-2, heat-exchanger or robot-arm. All but the simulated one come "
+        "from a local copy in the folder SPARSID_DATA.",
+    ),
+]
 ModelFile = Annotated[Path, typer.Argument(help="A file written by identify.")]
 DataFile = Annotated[
     Path, typer.Argument(help="CSV, MAT or NPZ with the model's channel names.")
@@ -63,8 +73,9 @@ Kind = Annotated[
     str | None,
     _option(
         MODEL,
-        "auto: linear or state space of which size, chosen by held-out blocks of the "
-        "records. state-space: latent states fitted to the free run, an ensemble. "
+        "auto: linear, or linear first and then neurons, kind and size chosen by "
+        "held-out blocks of the records. state-space: leaky states of one size, an "
+        "ensemble of random starts. "
         "narx: a network of lagged samples, fitted one step ahead or (--objective) to "
         "the free run. By default auto, or the one that the other options are for.",
         "--model",
@@ -72,7 +83,18 @@ Kind = Annotated[
 ]
 States = Annotated[
     int | None,
-    _option(MODEL, "States of a state-space model. By default the outputs and one."),
+    _option(MODEL, "States (auto, state-space). By default chosen by the records."),
+]
+Structure = Annotated[
+    str,
+    _option(
+        MODEL,
+        "Structure of auto: auto, linear, 'linear first' (neurons beside a linear "
+        "model), cascade (leaky states in a row) or 'even output' (a modulus).",
+    ),
+]
+Neurons = Annotated[
+    int | None, _option(MODEL, "Neurons of auto. By default chosen by held-out blocks.")
 ]
 Saturation = Annotated[
     str,
@@ -168,7 +190,7 @@ Workers = Annotated[
     int | None,
     _option(
         FIT,
-        "Processes at once, for starts (narx) and candidates (auto). By default one "
+        "Starts at once (narx: processes, auto: threads). By default one "
         "for every core.",
     ),
 ]
@@ -177,7 +199,7 @@ Scheduler = Annotated[
     _option(
         FIT,
         "Address of a Dask scheduler, as in tcp://host:8786: its workers do the "
-        "starts, members and held-out blocks.",
+        "starts and members (narx, state-space).",
     ),
 ]
 MemoryLimit = Annotated[float, _option(FIT, "Gigabytes that the curvature may take.")]

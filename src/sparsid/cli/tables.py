@@ -93,6 +93,7 @@ def _facts(model: Model, scores: dict[str, Any], files: list[Path]) -> Table:
 def _protocol_lines(protocols: dict[str, Any] | None) -> list[tuple[str, str]]:
     """Return the free runs over a benchmark's test record, protocol by protocol."""
     words = {
+        "window": "from the start window",
         "A": "from the inputs alone",
         "B": "from the first outputs",
         "C": "from sample 50 on",

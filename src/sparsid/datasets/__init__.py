@@ -4,13 +4,14 @@ import difflib
 import logging
 
 from sparsid.datasets import cascaded_tanks as cascaded_tanks
+from sparsid.datasets import public as public
 from sparsid.datasets import simulated_tanks as simulated_tanks
 from sparsid.datasets.benchmark import Benchmark as Benchmark
 from sparsid.datasets.benchmark import Score as Score
 from sparsid.errors import DatasetUnavailable as DatasetUnavailable
 from sparsid.errors import InputError
 
-NAMES = ("cascaded-tanks", "simulated-tanks")
+NAMES = ("cascaded-tanks", "simulated-tanks", *public.SOURCES)
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ def load(name: str, *, offline: bool = False, seed: int = 0) -> Benchmark:
     Parameters
     ----------
     name
-        "cascaded-tanks" or "simulated-tanks".
+        "cascaded-tanks", "simulated-tanks", or one of `public.SOURCES`.
     offline
         Do not try to download.
     seed
@@ -32,6 +33,8 @@ def load(name: str, *, offline: bool = False, seed: int = 0) -> Benchmark:
         return cascaded_tanks.load(offline=offline)
     if key == "simulated-tanks":
         return simulated_tanks.simulate(seed=seed).benchmark
+    if key in public.SOURCES:
+        return public.load(key)
     near = difflib.get_close_matches(key, NAMES, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     raise InputError(f"There is no dataset {name!r}, only {', '.join(NAMES)}{hint}")

@@ -10,7 +10,7 @@ from sparsid.data.record import Record, check_compatible
 from sparsid.errors import InputError
 from sparsid.validation.scores import rmse
 
-ProtocolName = Literal["A", "B", "C", "one-step"]
+ProtocolName = Literal["A", "B", "C", "window", "one-step"]
 # Protocol C: the benchmark's own loader gives away this many outputs.
 STARTING_SAMPLES = 50
 
@@ -44,7 +44,7 @@ class Score:
         Root mean squared error of each output over the samples scored; inf if the
         run diverged.
     protocol
-        "A", "B", "C" or "one-step".
+        "A", "B", "C", "window" or "one-step".
     first
         First sample of the test record that counts.
     samples
@@ -75,6 +75,8 @@ class Benchmark:
         Where the data come from: "local copy", "cache", "download", "simulated".
     test
         The record that only `score` looks at.
+    window
+        First outputs of the test record that may start a run; None: none are needed.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Benchmark:
     estimation: Record
     source: str
     test: InitVar[Record]
+    window: int | None = None
     _test: Record = field(init=False, repr=False)
 
     def __post_init__(self, test: Record) -> None:
@@ -112,6 +115,7 @@ class Benchmark:
             "A": free run without any test output, all samples scored.
             "B": free run from the first L outputs, scored from L on.
             "C": free run from the L outputs before sample 50, scored from 50 on.
+            "window": free run from the benchmark's start window, scored from its end.
             "one-step": prediction from measured outputs, scored from L on.
 
         Notes
@@ -125,6 +129,8 @@ class Benchmark:
                 f"{', '.join(get_args(ProtocolName))}."
             )
         test, lag = self._test, int(model.max_lag_)
+        if protocol == "window":
+            return self._window_score(model)
         first = {"A": 0, "C": STARTING_SAMPLES}.get(protocol, lag)
         if first >= len(test) or (protocol == "C" and lag > first):
             raise InputError(
@@ -140,6 +146,14 @@ class Benchmark:
             forecast = model.simulate(_hide_outputs(part, lag))
         skipped = first - (part.start - test.start)
         return _score(part, forecast, protocol, first, skipped)
+
+    def _window_score(self, model: FinishedModel) -> Score:
+        if self.window is None:
+            raise InputError(f"{self.title} has no start window: use protocol A.")
+        test, first = self._test, self.window
+        from_window: Any = model.simulate
+        forecast = from_window(test.u, test.y[:first])
+        return _score(test, forecast, "window", first, first)
 
 
 def _hide_outputs(record: Record, known: int) -> Record:

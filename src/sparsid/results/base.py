@@ -69,6 +69,8 @@ class FittedModel(ABC):
     """
 
     title: ClassVar[str]
+    # Whether bands come from held-out blocks already.
+    calibrated: ClassVar[bool] = False
 
     channels: Channels
     scaling: Scaling

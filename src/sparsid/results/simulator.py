@@ -164,6 +164,7 @@ class FittedSimulator(FittedModel):
     """
 
     title: ClassVar[str] = "Simulation"
+    calibrated: ClassVar[bool] = True
 
     channels: Channels
     scaling: Scaling

@@ -73,10 +73,10 @@ class FoldRuns:
         errors, deviations = (
             np.concatenate(v) for v in (self.residuals, self.deviations)
         )
-        one = [
-            r - residual.expected(r, u, s, 1)
-            for r, u, s in zip(self.residuals, self.inputs, self.runs, strict=True)
-        ]
+        one = []
+        for r, u, s in zip(self.residuals, self.inputs, self.runs, strict=True):
+            left = r - residual.expected(r, u, s, 1)
+            one.append(np.where(_followed(r, residual.order), left, np.nan))
         ahead = np.concatenate(one) / np.sqrt(residual.variance_ahead(1))
         return BandFactors(
             tuple(_factor(z) for z in ahead.T),
@@ -121,3 +121,13 @@ def _factor(z: Values) -> float:
     if len(known) < FEWEST_ERRORS:
         return 1.0
     return max(float(np.quantile(known, LEVEL) / norm.ppf(0.5 + 0.5 * LEVEL)), 1e-6)
+
+
+def _followed(residual: Values, order: int) -> NDArray[np.bool_]:
+    """Return which samples have as many known ones before them, (time, 1)."""
+    known = np.asarray(np.isfinite(residual).all(axis=1))
+    found = known.copy()
+    for k in range(1, order + 1):
+        found[:k] = False
+        found[k:] &= known[:-k]
+    return np.asarray(found)[:, None]

@@ -35,6 +35,10 @@ class Candidate(Protocol):
     def delays(self) -> tuple[int, ...]:
         """Samples by which each input comes late."""
 
+    @property
+    def parameters(self) -> int:
+        """How many there are, about."""
+
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
     ) -> Member | None:
@@ -88,6 +92,11 @@ class LinearFirst:
         more = ", square and cube" if self.polynomial else ""
         return f"linear first, {self.order} states, {self.neurons} neurons{more}{late}"
 
+    @property
+    def parameters(self) -> int:
+        """How many there are, about."""
+        return _parameters(self.bases.signals, self.order, self.neurons)
+
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
     ) -> Member | None:
@@ -118,6 +127,11 @@ class Cascade:
         """What tells it from others."""
         return f"cascade, {self.states} states, {self.neurons} neurons"
 
+    @property
+    def parameters(self) -> int:
+        """How many there are, about."""
+        return _parameters(self.signals, self.states, self.neurons)
+
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
     ) -> Member | None:
@@ -144,6 +158,11 @@ class EvenOutput:
     def name(self) -> str:
         """What tells it from others."""
         return f"even output, {self.order} states, {self.neurons} neurons"
+
+    @property
+    def parameters(self) -> int:
+        """How many there are, about."""
+        return _parameters(self.signals, self.order, self.neurons)
 
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
@@ -178,3 +197,8 @@ def rate_of(signals: Signals) -> float:
 
 def _listed(delays: tuple[int, ...]) -> str:
     return " and ".join(str(d) for d in delays)
+
+
+def _parameters(signals: Signals, states: int, neurons: int) -> int:
+    enter, leave = states + signals.inputs + 1, states + signals.outputs
+    return (neurons + leave) * enter + neurons * leave

@@ -52,12 +52,13 @@ SIMPLER = 1.02
 class Round:
     """A round of the race.
 
-    Members are begun on each fold until there were ``starts``, all advanced to
-    ``first`` cycles; the best ``kept`` of a fold go on to ``cycles``. Candidates
-    within ``ratio`` of the best, ``most`` at most, stay for the next round.
+    Members are begun on each fold until there were ``starts``, or ``fewer`` where a
+    cycle is costly, all advanced to ``first`` cycles; the best ``kept`` of a fold go on
+    to ``cycles``. Candidates within ``ratio`` of the best, ``most`` at most, stay for the next round.
     """
 
     starts: int
+    fewer: int
     first: int
     kept: int
     cycles: int
@@ -66,10 +67,12 @@ class Round:
 
 
 ROUNDS = (
-    Round(3, 20, 3, 20, 1.5, 3),
-    Round(6, 20, 3, 40, 1.15, 2),
-    Round(6, 40, 3, 80, 1.0, 1),
+    Round(3, 2, 20, 3, 20, 1.5, 3),
+    Round(6, 3, 20, 3, 40, 1.15, 2),
+    Round(6, 3, 40, 3, 80, 1.0, 1),
 )
+# A cycle with more parameters squared times samples than this is costly: about 10 ms.
+COSTLY = 25e6
 # Seconds between two looks at whether to stop.
 LISTEN_EVERY = 0.5
 # Cycles after which the residual may have a memory.
@@ -361,12 +364,14 @@ class Search:
         """Advance candidates by a round; return False if it was cut short."""
         jobs: list[tuple[Trial, int, int]] = []
         for trial in trials:
+            costly = trial.candidate.parameters**2 * self.signals.samples > COSTLY
+            starts = plan.fewer if costly else plan.starts
             jobs += [
                 (trial, fold, fold + s)
                 for fold in range(FOLDS)
-                for s in range(trial.begun, plan.starts)
+                for s in range(trial.begun, starts)
             ]
-            trial.begun = max(trial.begun, plan.starts)
+            trial.begun = max(trial.begun, starts)
 
         def begin(job: tuple[Trial, int, int]) -> Member | None:
             trial, fold, start = job

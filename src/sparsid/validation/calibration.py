@@ -191,7 +191,8 @@ def recalibrate(
 
     Copies of the model are fitted, each without the outputs of one block, and
     predict and simulate through it. The fitted weights stay as they are; a model whose
-    recalibration was stopped keeps its bands.
+    recalibration was stopped keeps its bands. A `Simulator` has such bands from the
+    start, and keeps them.
 
     Parameters
     ----------
@@ -201,6 +202,8 @@ def recalibrate(
         Contiguous blocks, each held out in turn.
     """
     fitted = model.fitted_
+    if fitted.calibrated:
+        return model
     records = as_records(u, y, fitted.channels.dt)
     blocks = whole("blocks", blocks, 2, 1000)
     copies = _copies(model, records, blocks, progress)

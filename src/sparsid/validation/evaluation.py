@@ -108,14 +108,15 @@ class _MeanOnly:
         self.predict = model.predict
         self._model = model
 
-    def simulate(self, u: Any) -> Forecast:
-        return self._model.simulate(u, samples=0)
+    def simulate(self, u: Any, y_init: Any = None) -> Forecast:
+        return self._model.simulate(u, y_init, samples=0)
 
 
 def protocol_scores(benchmark: Benchmark, model: Model) -> dict[str, Any]:
     """Return the errors on the benchmark's test record, protocol by protocol."""
     found: dict[str, Any] = {}
-    for protocol in ("one-step", "A", "B", "C"):
+    own = ("A", "B", "C") if benchmark.window is None else ("window",)
+    for protocol in ("one-step", *own):
         try:
             score = benchmark.score(_MeanOnly(model), protocol)
         except InputError as error:
