@@ -197,6 +197,6 @@ class FitProgress:
         if self.interrupt.asked:
             parts.append("stopping with the best so far (Ctrl-C again: give up)")
         else:
-            left = self._time_left.seconds(p.starts)
+            left = None if p.text else self._time_left.seconds(p.starts)
             parts += [] if left is None else [f"about {max(left, 1.0):.0f} s left"]
         return " · ".join(parts)

@@ -2,5 +2,5 @@
 
 They read the arrays of the canonical form (:mod:`sparsid.models.canonical`) and know
 nothing of structures. Lengths, sizes and numbers of runs are arguments: each function
-is compiled once for all of them and kept in the project's cache folder.
+is compiled once for all of them, and kept on disk.
 """

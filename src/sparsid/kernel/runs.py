@@ -4,9 +4,8 @@
     x(t+1) = hold(A x + B u + E n)
     y(t)   = hold(C x + D u + G n)
 
-``u`` ends with a constant one, so the last columns of B, H and D are biases. The
-matrices come one behind the other in a vector, row by row, in the order A, B, E, F, H,
-C, D, G. ``hold`` keeps states and outputs within bounds.
+``u`` ends with a constant one, so the last columns of B, H and D are biases. ``hold``
+keeps states and outputs within bounds.
 
 A parameter ``p`` moves entries of these matrices by known coefficients. With ``s`` the
 slopes of the neurons, sensitivities ``S = dx/dp`` and ``Y = dy/dp`` follow
@@ -31,7 +30,7 @@ from sparsid.kernel.compiling import compiled
 Values = NDArray[np.float64]
 Whole = NDArray[np.int64]
 
-# Names of the matrices, in the order of the vector.
+# Names of the matrices, in their order.
 MATRICES = ("A", "B", "E", "F", "H", "C", "D", "G")
 
 
@@ -42,37 +41,124 @@ def shapes(states: int, inputs: int, neurons: int, outputs: int) -> dict[str, An
     return dict(zip(MATRICES, sizes, strict=True))
 
 
-_UNPACK = f"Tuple(({', '.join(['f8[:,::1]'] * 8)}))(f8[::1],i8,i8,i8,i8)"
+# Small loops of their own: each is compiled once and used in several places.
 
 
-@compiled(_UNPACK)
-def unpack(c: Values, nx: int, nu: int, nn: int, ny: int) -> Any:
-    """Return the matrices of a vector, as views."""
-    a = nx * nx
-    b = a + nx * nu
-    e = b + nx * nn
-    f = e + nn * nx
-    h = f + nn * nu
-    k = h + ny * nx
-    d = k + ny * nu
-    g = d + ny * nn
-    return (
-        c[:a].reshape(nx, nx),
-        c[a:b].reshape(nx, nu),
-        c[b:e].reshape(nx, nn),
-        c[e:f].reshape(nn, nx),
-        c[f:h].reshape(nn, nu),
-        c[h:k].reshape(ny, nx),
-        c[k:d].reshape(ny, nu),
-        c[d:g].reshape(ny, nn),
-    )
+@compiled("void(f8[:,::1],f8[:,::1],f8[:,::1],f8[::1],f8[::1],f8[::1],f8[::1])")
+def _affine(
+    A: Values, B: Values, E: Values, x: Values, u: Values, n: Values, out: Values
+) -> None:
+    """Fill ``out`` with ``A x + B u + E n``."""
+    for i in range(len(A)):
+        v = 0.0
+        for j in range(A.shape[1]):
+            v += A[i, j] * x[j]
+        for j in range(B.shape[1]):
+            v += B[i, j] * u[j]
+        for j in range(E.shape[1]):
+            v += E[i, j] * n[j]
+        out[i] = v
+
+
+@compiled("void(i8[::1],f8[::1],f8[:,::1],f8[:,::1],f8[::1],f8[::1],f8[::1],f8[::1])")
+def _neurons(
+    kinds: Whole,
+    limits: Values,
+    F: Values,
+    H: Values,
+    x: Values,
+    u: Values,
+    n: Values,
+    s: Values,
+) -> None:
+    """Fill ``n`` with the values of the neurons and ``s`` with their slopes."""
+    for k in range(len(kinds)):
+        z = 0.0
+        for j in range(F.shape[1]):
+            z += F[k, j] * x[j]
+        for j in range(H.shape[1]):
+            z += H[k, j] * u[j]
+        n[k], s[k], _ = activate(kinds[k], z, limits[k])
+
+
+@compiled("void(f8[:,::1],f8[:,::1],f8[:,::1],f8[::1],f8[:,::1])")
+def _slopes(A: Values, E: Values, F: Values, s: Values, J: Values) -> None:
+    """Fill ``J`` with ``A + E s F``."""
+    for i in range(len(A)):
+        for j in range(A.shape[1]):
+            J[i, j] = A[i, j]
+        for k in range(len(s)):
+            g = E[i, k] * s[k]
+            if g != 0.0:
+                for j in range(A.shape[1]):
+                    J[i, j] += g * F[k, j]
+
+
+@compiled("void(f8[:,::1],f8[:,::1],f8[:,::1])")
+def _carried(J: Values, S: Values, out: Values) -> None:
+    """Fill the first columns of ``out`` with ``J S``, the others with zeros."""
+    for i in range(len(J)):
+        for p in range(out.shape[1]):
+            out[i, p] = 0.0
+        for j in range(len(S)):
+            g = J[i, j]
+            if g != 0.0:
+                for p in range(S.shape[1]):
+                    out[i, p] += g * S[j, p]
+
+
+@compiled("void(i8[:,::1],f8[::1],i8,i8,f8[::1],f8[:,::1])")
+def _moved(
+    table: Whole, weights: Values, first: int, stop: int, by: Values, out: Values
+) -> None:
+    """Add what parameters do to entries of a matrix that multiplies ``by``."""
+    for m in range(first, stop):
+        out[table[m, 0], table[m, 2]] += weights[m] * by[table[m, 1]]
+
+
+@compiled("void(i8[:,::1],f8[::1],i8,i8,f8[::1],f8[::1],f8[:,::1],f8[:,::1])")
+def _moved_inside(
+    table: Whole,
+    weights: Values,
+    first: int,
+    stop: int,
+    by: Values,
+    s: Values,
+    E: Values,
+    out: Values,
+) -> None:
+    """Add the same for a matrix inside the neurons, whose effects are ``E``."""
+    for m in range(first, stop):
+        k, p = table[m, 0], table[m, 2]
+        w = weights[m] * by[table[m, 1]] * s[k]
+        for i in range(len(E)):
+            out[i, p] += E[i, k] * w
+
+
+@compiled("void(f8[::1],f8[:,::1],i8)")
+def _hold(values: Values, bounds: Values, first: int) -> None:
+    """Keep values within the bounds that begin at ``first``."""
+    for i in range(len(values)):
+        low, high = bounds[0, first + i], bounds[1, first + i]
+        values[i] = min(max(values[i], low), high)
+
+
+@compiled("void(f8[::1],f8[:,::1],i8,f8[:,::1])")
+def _still(values: Values, bounds: Values, first: int, out: Values) -> None:
+    """Set the derivatives of values that are held to zero."""
+    for i in range(len(values)):
+        low, high = bounds[0, first + i], bounds[1, first + i]
+        if values[i] == low or values[i] == high:
+            for p in range(out.shape[1]):
+                out[i, p] = 0.0
 
 
 @compiled(
-    "void(f8[::1],i8[::1],f8[::1],f8[:,::1],f8[::1],f8[:,::1],f8[:,::1],f8[:,::1])"
+    "void(UniTuple(f8[:,::1],8),i8[::1],f8[::1],f8[:,::1],f8[::1],"
+    "f8[:,::1],f8[:,::1],f8[:,::1])"
 )
 def run(
-    c: Values,
+    matrices: tuple[Values, ...],
     kinds: Whole,
     limits: Values,
     bounds: Values,
@@ -85,49 +171,30 @@ def run(
 
     Parameters
     ----------
-    c, kinds, limits
-        Matrices; activation of every neuron, and where its argument is held.
+    matrices, kinds, limits
+        A, B, E, F, H, C, D, G; activation of every neuron; where its argument is held.
     bounds
         Lowest and highest value, states first and then outputs: (2, states + outputs).
     """
-    nx, nn, ny, nu = len(start), len(kinds), y.shape[1], u.shape[1]
-    A, B, E, F, H, C, D, G = unpack(c, nx, nu, nn, ny)
-    n = np.zeros(nn)
+    nx, nn = len(start), len(kinds)
+    A, B, E, F, H, C, D, G = matrices
+    n, s = np.zeros(nn), np.zeros(nn)
     for i in range(nx):
         x[0, i] = start[i]
     for t in range(len(u)):
-        for k in range(nn):
-            z = 0.0
-            for j in range(nx):
-                z += F[k, j] * x[t, j]
-            for j in range(nu):
-                z += H[k, j] * u[t, j]
-            n[k] = activate(kinds[k], z, limits[k])[0]
-        for i in range(nx):
-            v = 0.0
-            for j in range(nx):
-                v += A[i, j] * x[t, j]
-            for j in range(nu):
-                v += B[i, j] * u[t, j]
-            for k in range(nn):
-                v += E[i, k] * n[k]
-            x[t + 1, i] = min(max(v, bounds[0, i]), bounds[1, i])
-        for o in range(ny):
-            v = 0.0
-            for j in range(nx):
-                v += C[o, j] * x[t, j]
-            for j in range(nu):
-                v += D[o, j] * u[t, j]
-            for k in range(nn):
-                v += G[o, k] * n[k]
-            y[t, o] = min(max(v, bounds[0, nx + o]), bounds[1, nx + o])
+        _neurons(kinds, limits, F, H, x[t], u[t], n, s)
+        _affine(A, B, E, x[t], u[t], n, x[t + 1])
+        _affine(C, D, G, x[t], u[t], n, y[t])
+        _hold(x[t + 1], bounds, 0)
+        _hold(y[t], bounds, nx)
 
 
 @compiled(
-    "void(f8[::1],i8[::1],f8[::1],f8[:,::1],i8[:,::1],f8[::1],i8[::1],f8[::1],f8[:,::1],f8[:,::1],f8[:,::1],f8[:,:,::1],f8[:,::1])"
+    "void(UniTuple(f8[:,::1],8),i8[::1],f8[::1],f8[:,::1],i8[:,::1],f8[::1],"
+    "i8[::1],f8[::1],f8[:,::1],f8[:,::1],f8[:,::1],f8[:,:,::1],f8[:,::1])"
 )
 def sensitivities(
-    c: Values,
+    matrices: tuple[Values, ...],
     kinds: Whole,
     limits: Values,
     bounds: Values,
@@ -155,114 +222,39 @@ def sensitivities(
         Sensitivities of the states, (states, parameters): those of the start, replaced
         by those of the end, so that a run can go on.
     """
-    nx, nn, ny, nu = len(start), len(kinds), y.shape[1], u.shape[1]
-    P = dy.shape[2] - 1
-    A, B, E, F, H, C, D, G = unpack(c, nx, nu, nn, ny)
-    n, s, v = np.zeros(nn), np.zeros(nn), np.zeros(max(nx, ny))
+    nx, nn, ny = len(start), len(kinds), y.shape[1]
+    A, B, E, F, H, C, D, G = matrices
+    n, s = np.zeros(nn), np.zeros(nn)
     Jx, Jy = np.zeros((nx, nx)), np.zeros((ny, nx))
-    S, S2 = carry.copy(), np.zeros((nx, P))
+    S, S2 = carry.copy(), carry.copy()
     for i in range(nx):
         x[0, i] = start[i]
     for t in range(len(u)):
-        for k in range(nn):
-            z = 0.0
-            for j in range(nx):
-                z += F[k, j] * x[t, j]
-            for j in range(nu):
-                z += H[k, j] * u[t, j]
-            n[k], s[k], _ = activate(kinds[k], z, limits[k])
-        # The states.
-        for i in range(nx):
-            w = 0.0
-            for j in range(nx):
-                w += A[i, j] * x[t, j]
-                Jx[i, j] = A[i, j]
-            for j in range(nu):
-                w += B[i, j] * u[t, j]
-            for k in range(nn):
-                w += E[i, k] * n[k]
-                es = E[i, k] * s[k]
-                if es != 0.0:
-                    for j in range(nx):
-                        Jx[i, j] += es * F[k, j]
-            x[t + 1, i] = min(max(w, bounds[0, i]), bounds[1, i])
-        for i in range(nx):
-            first = True
-            for j in range(nx):
-                g = Jx[i, j]
-                if g == 0.0:
-                    continue
-                if first:
-                    for p in range(P):
-                        S2[i, p] = g * S[j, p]
-                    first = False
-                else:
-                    for p in range(P):
-                        S2[i, p] += g * S[j, p]
-            if first:
-                for p in range(P):
-                    S2[i, p] = 0.0
-        for m in range(0, ends[0]):
-            S2[table[m, 0], table[m, 2]] += weights[m] * x[t, table[m, 1]]
-        for m in range(ends[0], ends[1]):
-            S2[table[m, 0], table[m, 2]] += weights[m] * u[t, table[m, 1]]
-        for m in range(ends[1], ends[2]):
-            S2[table[m, 0], table[m, 2]] += weights[m] * n[table[m, 1]]
-        for m in range(ends[2], ends[4]):
-            k, p = table[m, 0], table[m, 2]
-            w = x[t, table[m, 1]] if m < ends[3] else u[t, table[m, 1]]
-            w *= weights[m] * s[k]
-            for i in range(nx):
-                S2[i, p] += E[i, k] * w
-        # The outputs.
-        for o in range(ny):
-            w = 0.0
-            for j in range(nx):
-                w += C[o, j] * x[t, j]
-                Jy[o, j] = C[o, j]
-            for j in range(nu):
-                w += D[o, j] * u[t, j]
-            for k in range(nn):
-                w += G[o, k] * n[k]
-                gs = G[o, k] * s[k]
-                if gs != 0.0:
-                    for j in range(nx):
-                        Jy[o, j] += gs * F[k, j]
-            v[o] = w
-            y[t, o] = min(max(w, bounds[0, nx + o]), bounds[1, nx + o])
-            for p in range(P + 1):
-                dy[t, o, p] = 0.0
-            for j in range(nx):
-                g = Jy[o, j]
-                if g != 0.0:
-                    for p in range(P):
-                        dy[t, o, p] += g * S[j, p]
-        for m in range(ends[2], ends[4]):
-            k, p = table[m, 0], table[m, 2]
-            w = x[t, table[m, 1]] if m < ends[3] else u[t, table[m, 1]]
-            w *= weights[m] * s[k]
-            for o in range(ny):
-                dy[t, o, p] += G[o, k] * w
-        for m in range(ends[4], ends[5]):
-            dy[t, table[m, 0], table[m, 2]] += weights[m] * x[t, table[m, 1]]
-        for m in range(ends[5], ends[6]):
-            dy[t, table[m, 0], table[m, 2]] += weights[m] * u[t, table[m, 1]]
-        for m in range(ends[6], ends[7]):
-            dy[t, table[m, 0], table[m, 2]] += weights[m] * n[table[m, 1]]
-        for o in range(ny):
-            if (
-                y[t, o] != v[o]
-                or v[o] == bounds[0, nx + o]
-                or v[o] == bounds[1, nx + o]
-            ):
-                for p in range(P):
-                    dy[t, o, p] = 0.0
-        for i in range(nx):
-            if x[t + 1, i] == bounds[0, i] or x[t + 1, i] == bounds[1, i]:
-                for p in range(P):
-                    S2[i, p] = 0.0
+        _neurons(kinds, limits, F, H, x[t], u[t], n, s)
+        _affine(A, B, E, x[t], u[t], n, x[t + 1])
+        _affine(C, D, G, x[t], u[t], n, y[t])
+        _hold(x[t + 1], bounds, 0)
+        _hold(y[t], bounds, nx)
+        _slopes(A, E, F, s, Jx)
+        _carried(Jx, S, S2)
+        _moved(table, weights, 0, ends[0], x[t], S2)
+        _moved(table, weights, ends[0], ends[1], u[t], S2)
+        _moved(table, weights, ends[1], ends[2], n, S2)
+        _moved_inside(table, weights, ends[2], ends[3], x[t], s, E, S2)
+        _moved_inside(table, weights, ends[3], ends[4], u[t], s, E, S2)
+        _still(x[t + 1], bounds, 0, S2)
+        _slopes(C, G, F, s, Jy)
+        _carried(Jy, S, dy[t])
+        _moved_inside(table, weights, ends[2], ends[3], x[t], s, G, dy[t])
+        _moved_inside(table, weights, ends[3], ends[4], u[t], s, G, dy[t])
+        _moved(table, weights, ends[4], ends[5], x[t], dy[t])
+        _moved(table, weights, ends[5], ends[6], u[t], dy[t])
+        _moved(table, weights, ends[6], ends[7], n, dy[t])
+        _still(y[t], bounds, nx, dy[t])
         S, S2 = S2, S
-    carry[:] = S
+    for i in range(nx):
+        for p in range(carry.shape[1]):
+            carry[i, p] = S[i, p]
 
 
 @compiled("void(f8[:,:,::1],f8[:,::1],f8[:,::1],i8,f8[:,::1])")

@@ -250,9 +250,8 @@ class Structure:
         """
         y = np.empty((len(u), self.sizes.outputs))
         x = np.empty((len(u) + 1, self.sizes.states))
-        runs.run(
-            self.matrices(theta), self.kinds, self.limits, self.bounds, start, u, y, x
-        )
+        matrices = tuple(self.named(theta).values())
+        runs.run(matrices, self.kinds, self.limits, self.bounds, start, u, y, x)
         return y, x
 
     def sensitivities(
@@ -273,7 +272,7 @@ class Structure:
         if carry is None:
             carry = np.eye(sizes.states, count, self.parameters)
         runs.sensitivities(
-            self.matrices(theta),
+            tuple(self.named(theta).values()),
             self.kinds,
             self.limits,
             self.bounds,

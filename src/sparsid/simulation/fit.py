@@ -108,6 +108,7 @@ class _Fit:
         search, budget = self.search, self.wanted.budget
         linear = search.linear(self.wanted.states)
         self.linear_error = linear.errors.rms
+        self.best_error = self.linear_error
         self._say(f"linear model of order {linear.order} found", 1, 1)
         best: Trial | None = None
         if self.wanted.structure != "linear" and not self.stopped:
@@ -138,7 +139,7 @@ class _Fit:
     def _say(self, phase: str, done: int, total: int) -> bool:
         """Tell the listener where the search is; return whether it is to end."""
         if self.report is not None:
-            text = ""
+            text = "in seconds"
             if np.isfinite(self.linear_error):
                 text = (
                     f"held-out error {self.best_error:.3g} of the deviation, "

@@ -54,7 +54,8 @@ class Round:
 
     Members are begun on each fold until there were ``starts``, or ``fewer`` where a
     cycle is costly, all advanced to ``first`` cycles; the best ``kept`` of a fold go on
-    to ``cycles``. Candidates within ``ratio`` of the best, ``most`` at most, stay for the next round.
+    to ``cycles``. Candidates within ``ratio`` of the best, ``most`` at most, stay for
+    the next round.
     """
 
     starts: int
@@ -404,7 +405,7 @@ class Search:
                 for fold in range(FOLDS)
             ]
             trial.after.append(self._held_out(trial))
-            log.info("%s: %s: held-out error %.4f", name, trial.name, trial.rms)
+            log.debug("%s: %s: held-out error %.4f", name, trial.name, trial.rms)
         return True
 
     def _held_out(self, trial: Trial) -> float:
