@@ -873,7 +873,10 @@ def test_result_folder_is_complete_or_absent(tmp_path: Path) -> None:
     [
         (["--model", "state-space", "--lags", "3"], "--lags is for --model narx"),
         (["--model", "auto", "--hidden", "3"], "--hidden is for --model narx or"),
-        (["--states", "3", "--lags", "2"], "--states is for --model state-space"),
+        (
+            ["--states", "3", "--lags", "2"],
+            "--states is for --model auto or",
+        ),
         (["--model", "boat"], "'boat' is not known"),
         (["--model", "auto", "--budget", "soon"], "'soon' is no time"),
         (["--budget", "2m", "--model", "narx"], "--budget is for --model auto"),

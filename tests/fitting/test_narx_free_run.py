@@ -342,7 +342,7 @@ def test_round_trip_of_the_file(model, tmp_path) -> None:
     assert again.get_params() == model.get_params()
     assert again.summary() == model.summary()
     assert "free run over each record" in model.summary()
-    facts = sparsid.results.summary.result_dict(again)
+    facts = sparsid.results.summary.result_dict(again.fitted_)
     assert facts["objective"] == "simulation"
     assert facts["free_run_rmse"][0] < 1.3 * NOISE
     assert len(facts["white_std"]) == 1

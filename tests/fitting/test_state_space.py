@@ -11,7 +11,7 @@ from small_systems import tank
 from typer.testing import CliRunner
 
 import sparsid
-from sparsid import InputError, Record, StateSpace, automatic
+from sparsid import InputError, Record, StateSpace
 from sparsid.bayes.cost import Problem
 from sparsid.bayes.curvature import WHOLE
 from sparsid.bayes.objective import FreeRun
@@ -452,17 +452,3 @@ def test_the_command_from_a_file_to_a_simulation(tmp_path) -> None:
         out = tmp_path / f"{verb}.csv"
         command(verb, model, data, "--out", out)
         assert len(out.read_text().splitlines()) == 241
-
-
-def test_the_automatic_command(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(automatic, "STATES", ())
-    rng = np.random.default_rng(0)
-    u = rng.normal(size=120)
-    y = np.convolve(u, [0.0, 0.5, 0.3])[:120] + 0.01 * rng.normal(size=120)
-    data = tmp_path / "line.csv"
-    data.write_text("u,y\n" + "\n".join(f"{a},{b}" for a, b in zip(u, y, strict=True)))
-    result = command("identify", data, "--budget", "1m", "--out", tmp_path / "out")
-    assert "linear ARX: held-out free-run error" in " ".join(result.stderr.split())
-    found = json.loads((tmp_path / "out" / "result.json").read_text())
-    assert found["kind"] == "NARX"
-    assert found["model"]["chosen_candidate"] == "linear ARX"

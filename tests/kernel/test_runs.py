@@ -103,15 +103,19 @@ def random_point(structure, length=40, seed=0):
 @structures
 def test_sensitivities_are_those_of_finite_differences(structure) -> None:
     theta, start, u = random_point(structure)
-    _, _, dy, dx = structure.sensitivities(theta, start, u, keep=True)
     w, p, h = np.concatenate([theta, start]), structure.parameters, 1e-6
+    carry = np.eye(len(start), len(w), p)
+    _, _, dy = structure.sensitivities(theta, start, u, carry)
     for k in range(len(w)):
         above, below = w.copy(), w.copy()
         above[k] += h
         below[k] -= h
         y1, x1 = structure.run(above[:p], above[p:], u)
         y0, x0 = structure.run(below[:p], below[p:], u)
-        for found, difference in ((dy[..., k], y1 - y0), (dx[..., k], x1 - x0)):
+        for found, difference in (
+            (dy[..., k], y1 - y0),
+            (carry[:, k], x1[-1] - x0[-1]),
+        ):
             np.testing.assert_allclose(
                 found, difference / (2 * h), rtol=1e-5, atol=1e-7, err_msg=str(k)
             )
@@ -121,36 +125,39 @@ def test_sensitivities_are_those_of_finite_differences(structure) -> None:
 @structures
 def test_sensitivities_come_with_the_run_itself(structure) -> None:
     theta, start, u = random_point(structure)
-    y, x, dy, kept = structure.sensitivities(theta, start, u, keep=True)
+    y, x, _ = structure.sensitivities(theta, start, u)
     for found, expected in zip((y, x), structure.run(theta, start, u), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
-    again = structure.sensitivities(theta, start, u)
-    np.testing.assert_array_equal(again[2], dy)
-    assert len(again[3]) == 0
-    count = structure.parameters + structure.sizes.states
-    assert kept.shape == (len(u) + 1, structure.sizes.states, count)
+
+
+@structures
+def test_sensitivities_of_a_run_go_on_from_those_of_its_first_part(structure) -> None:
+    theta, start, u = random_point(structure)
+    whole = structure.sensitivities(theta, start, u)[2]
+    carry = np.eye(len(start), whole.shape[2] - 1, structure.parameters)
+    half = len(u) // 2
+    _, x, first = structure.sensitivities(theta, start, u[:half], carry)
+    second = structure.sensitivities(theta, x[-1], u[half:], carry)[2]
+    joined = np.concatenate([first, second])
+    np.testing.assert_allclose(joined, whole, rtol=1e-9, atol=1e-12)
 
 
 def test_what_is_held_does_not_move() -> None:
     structure = STRUCTURES["held cascade"]
-    y, x, dy, dx = structure.sensitivities(*random_point(structure), keep=True)
-    low, high = structure.bounds
-    states = structure.sizes.states
-    # The start state is held by nothing.
-    x, dx = x[1:], dx[1:]
-    for value, slope, own in ((x, dx, slice(states)), (y, dy, slice(states, None))):
-        held = (value == low[own]) | (value == high[own])
-        assert held.any()
-        assert not slope[held].any()
-        assert slope[~held].any()
+    y, _, dy = structure.sensitivities(*random_point(structure))
+    low, high = structure.bounds[:, structure.sizes.states :]
+    held = (y == low) | (y == high)
+    assert held.any()
+    assert not dy[held].any()
+    assert dy[~held].any()
 
 
 def test_one_compilation_serves_all_lengths_and_sizes() -> None:
-    loops = (runs.run, runs.sensitivities, runs.unpack, activate)
+    loops = (runs.run, runs.sensitivities, runs.expected_residuals, activate)
     before = [list(loop.signatures) for loop in loops]
     assert [len(signatures) for signatures in before] == [1, 1, 1, 1]
     for name, length in (("linear", 17), ("held cascade", 53), ("even output", 1)):
         point = random_point(STRUCTURES[name], length)
         STRUCTURES[name].run(*point)
-        STRUCTURES[name].sensitivities(*point, keep=True)
+        STRUCTURES[name].sensitivities(*point)
     assert [list(loop.signatures) for loop in loops] == before

@@ -347,7 +347,7 @@ def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
         pytest.fail("it is not installed")
 
 
-@pytest.mark.parametrize("kind", ["narx", "state-space", "auto"])
+@pytest.mark.parametrize("kind", ["narx", "state-space"])
 def test_what_is_no_address_is_refused(kind: str, tmp_path: Path) -> None:
     table = tmp_path / "tank.csv"
     record = tank()

@@ -11,7 +11,8 @@ from sparsid.data.record import Record
 from sparsid.datasets import simulated_tanks
 from sparsid.estimators import NARX
 from sparsid.fitting.outcome import Outcome
-from sparsid.results.summary import finite, percent, result_dict, summary, with_unit
+from sparsid.results.summary import finite, result_dict
+from sparsid.results.texts import percent, with_unit
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def changed(model: NARX, **parts: object) -> NARX:
 
 
 def test_summary_tells_what_was_identified(model: NARX) -> None:
-    text = summary(model)
+    text = model.summary()
     assert model.summary() == text
     fitted = model.fitted_
     for part in (
@@ -50,21 +51,21 @@ def test_summary_tells_what_was_identified(model: NARX) -> None:
 def test_summary_fits_a_terminal(model: NARX) -> None:
     notes = [f"record {k}: " + "a very long note about a gap " * 5 for k in range(9)]
     busy = changed(model, details={**model.fitted_.details, "notes": notes})
-    for text in (summary(model), summary(busy)):
+    for text in (model.summary(), busy.summary()):
         assert max(len(line) for line in text.splitlines()) <= 80
-    assert "and 4 more notes" in summary(busy)
+    assert "and 4 more notes" in busy.summary()
 
 
 def test_outcome_comes_with_its_remedy(model: NARX) -> None:
-    text = " ".join(summary(changed(model, outcome=Outcome.CYCLES)).split())
+    text = " ".join(changed(model, outcome=Outcome.CYCLES).summary().split())
     assert "cycle limit reached (the cost was still falling: raise max_cycles)" in text
 
 
 def test_training_error_is_shown_if_it_was_stored(model: NARX) -> None:
     plain = {k: v for k, v in model.fitted_.details.items() if k != "one_step_rmse"}
-    assert "one-step error" not in summary(changed(model, details=plain))
+    assert "one-step error" not in changed(model, details=plain).summary()
     known = {**plain, "one_step_rmse": [0.125]}
-    assert "0.1250 V (estimation)" in summary(changed(model, details=known))
+    assert "0.1250 V (estimation)" in changed(model, details=known).summary()
 
 
 def test_method_without_evidence_says_so() -> None:
@@ -72,14 +73,14 @@ def test_method_without_evidence_says_so() -> None:
     u = rng.normal(size=100)
     record = Record(u, np.convolve(u, [0.5, 0.2])[:100] + 0.01 * rng.normal(size=100))
     model = NARX(lags=1, hidden=(), method="ridge", max_cycles=5).fit(record)
-    text = summary(model)
+    text = model.summary()
     assert "none: the method has no evidence" in text
     assert "none: a linear model" in text
-    assert result_dict(model)["log_evidence"] is None
+    assert result_dict(model.fitted_)["log_evidence"] is None
 
 
 def test_result_is_strict_json(model: NARX) -> None:
-    result = result_dict(changed(model, log_evidence=float("nan")))
+    result = result_dict(changed(model, log_evidence=float("nan")).fitted_)
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     assert result["log_evidence"] is None
     assert result["outputs"] == [{"name": "level", "unit": "V"}]

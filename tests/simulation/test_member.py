@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from scipy.linalg import toeplitz
 from scipy.signal import lfilter
+from sparsid.simulation.noise import Autoregression
 
 from sparsid.kernel.activations import TANH
 from sparsid.models.canonical import Pole, Sizes
@@ -10,7 +11,6 @@ from sparsid.models.structures.linear import linear
 from sparsid.simulation.cascade import random_start
 from sparsid.simulation.linear_first import Variances, prior_of
 from sparsid.simulation.member import FIXED_CYCLES, Member, Run
-from sparsid.simulation.noise import Autoregression
 
 COLOUR = np.array([0.6, 0.2])
 PLAIN = linear(

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
-
 from sparsid.simulation.noise import Autoregression, moments_of
 
 AR2 = np.array([1.2, -0.5])

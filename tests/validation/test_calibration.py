@@ -99,6 +99,12 @@ class Copy:
         self.std = std
         self.seen: list[tuple[int, int]] = []
 
+    def __len__(self) -> int:
+        return 1
+
+    def with_bands(self, factors: BandFactors) -> "Copy":
+        return self
+
     def predict(self, record: Record) -> Forecast:
         self.seen.append((record.start, len(record)))
         ones = np.ones_like(record.y)
@@ -107,12 +113,7 @@ class Copy:
     simulate = predict
 
 
-def test_factors_come_from_the_block_a_copy_did_not_see(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(
-        "sparsid.validation.calibration.replace", lambda copy, band_factors: copy
-    )
+def test_factors_come_from_the_block_a_copy_did_not_see() -> None:
     rng = np.random.default_rng(0)
     y = 1.0 + 0.2 * rng.normal(size=4000)
     # The errors of the second half are five times as large.
@@ -133,6 +134,12 @@ class Member:
     def __init__(self, runs: np.ndarray) -> None:
         self.runs = runs
 
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def with_bands(self, factors: BandFactors) -> "Member":
+        return self
+
     def predict(self, record: Record, **_: int) -> Forecast:
         mean, std = self.runs.mean(0), np.sqrt(1.0 + self.runs.var(0))
         return Forecast(mean, std, 0 * std, 0, 1, None, ("level",), ("V",))
@@ -143,21 +150,12 @@ class Member:
 class Members(Member):
     """All of them."""
 
-    def __len__(self) -> int:
-        return len(self.runs)
-
     def member(self, k: int) -> Member:
         return Member(self.runs[k : k + 1])
 
 
 @pytest.mark.parametrize("shared", [0.0, 0.5, 2.0])
-def test_errors_of_pairs_tell_the_bands_of_larger_ensembles(
-    shared: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        "sparsid.validation.calibration.replace", lambda copy, band_factors: copy
-    )
-    monkeypatch.setattr("sparsid.validation.calibration.Ensemble", Members)
+def test_errors_of_pairs_tell_the_bands_of_larger_ensembles(shared: float) -> None:
     rng = np.random.default_rng(1)
     blocks, length = 400, 25
     # Over each of many blocks every member is off by an amount of its own.

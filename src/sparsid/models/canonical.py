@@ -108,7 +108,7 @@ class Pole:
             (i + 1, i, low, low_by),
         ]
 
-    def of(self, poles: Values) -> list[float]:
+    def of(self, poles: NDArray[Any]) -> list[float]:
         """Return the parameters that give these poles."""
         if self.kind == "one":
             return []

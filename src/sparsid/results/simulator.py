@@ -61,6 +61,8 @@ class SimulatorMember:
         Of parameters and that start state.
     prior_std
         Deviation of the prior of the parameters, around zero.
+    prior_variance
+        Of parameters and that start state, around what the fit began with.
     """
 
     structure: Structure
@@ -71,6 +73,7 @@ class SimulatorMember:
     noise: tuple[Autoregression, ...]
     covariance: Values
     prior_std: Values
+    prior_variance: Values
     log_evidence: float
 
     def run(self, start: Values, u: Values) -> Values:
@@ -341,9 +344,16 @@ class FittedSimulator(FittedModel):
     def _drawn(
         self, k: int, start: Values, covariance: Values, u: Values, draws: Draws
     ) -> Values:
-        """Return the variance of free runs of a member with drawn parameters."""
+        """Return the variance of free runs of a member with drawn parameters.
+
+        Along directions that the data leave open, such as the scale of a state, a long
+        way changes nothing to first order and everything in the end: what is drawn is
+        the part of the covariance that comes from the data.
+        """
         member, rng = self.members[k], np.random.default_rng([draws.seed, k])
-        P, R = member.structure.parameters, square_root(covariance)
+        P = member.structure.parameters
+        weak = covariance / np.sqrt(member.prior_variance)
+        R = square_root(covariance - weak @ weak.T)
         each = max(draws.samples // len(self), 2)
         runs = []
         for _ in range(each):

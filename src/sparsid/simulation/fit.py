@@ -310,6 +310,7 @@ def _frozen(member: Member) -> SimulatorMember:
         tuple(member.noise),
         covariance,
         np.sqrt(prior.variance[:p] + prior.mean[:p] ** 2),
+        prior.variance[: p + n].copy(),
         -0.5 * float(member.cost),
     )
     member.rest()

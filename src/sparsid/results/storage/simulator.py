@@ -25,7 +25,8 @@ from sparsid.results.storage.parts import (
 )
 
 # Arrays of a member, and of the structure in it.
-OWN = ("theta", "start", "state_mean", "state_root", "covariance", "prior_std")
+OWN = ("theta", "start", "state_mean", "state_root", "covariance")
+PRIOR = ("prior_std", "prior_variance")
 DRAWN = ("fixed", "factors", "limits", "bounds")
 NOISE = ("predictors", "variances", "ahead")
 RESIDUAL = ("past", "inputs", "runs", "constant", "covariance")
@@ -38,7 +39,7 @@ def to_arrays(fitted: FittedSimulator) -> Arrays:
     values |= {f"residual.{key}": getattr(fitted.residual, key) for key in RESIDUAL}
     for k, member in enumerate(fitted.members):
         head = f"member{k}"
-        values |= {f"{head}.{key}": getattr(member, key) for key in OWN}
+        values |= {f"{head}.{key}": getattr(member, key) for key in (*OWN, *PRIOR)}
         values |= {f"{head}.{key}": getattr(member.structure, key) for key in DRAWN}
         for o, law in enumerate(member.noise):
             values |= {f"{head}.noise{o}.{key}": getattr(law, key) for key in NOISE}
@@ -145,10 +146,11 @@ def _member(
         *drawn[2:],
     )
     p = structure.parameters
-    own_shapes = ((p,), (n,), (n,), (n, n), (p + n, p + n), (p,))
+    both = (p + n,)
+    own_shapes = ((p,), (n,), (n,), (n, n), (p + n, p + n), (p,), both)
     own = {
         key: _finite(array(arrays, f"{head}.{key}", shape))
-        for key, shape in zip(OWN, own_shapes, strict=True)
+        for key, shape in zip((*OWN, *PRIOR), own_shapes, strict=True)
     }
     noise = tuple(_noise(arrays, f"{head}.noise{o}") for o in range(outputs))
     evidence = float(facts["log_evidence"])
@@ -157,8 +159,10 @@ def _member(
 
 def _noise(arrays: Arrays, head: str) -> Autoregression:
     order = len(arrays[f"{head}.variances"]) - 1
-    width = max(order, 1)
-    shapes = ((order + 1, width), (order + 1,), (width + (order > 0),))
+    ahead = len(arrays[f"{head}.ahead"])
+    if ahead < max(order, 1):
+        raise ValueError("the noise is not known far enough ahead")
+    shapes = ((order + 1, max(order, 1)), (order + 1,), (ahead,))
     pairs = zip(NOISE, shapes, strict=True)
     found = Autoregression(
         *(_finite(array(arrays, f"{head}.{key}", shape)) for key, shape in pairs)
