@@ -2,7 +2,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from jaxtyping import TypeCheckError
 from scipy.signal import lfilter
 from threadpoolctl import threadpool_limits
 
@@ -19,16 +18,9 @@ SYSTEMS = {
     "two pairs": [0.3 - 0.7j, 0.3 + 0.7j, 0.9 - 0.2j, 0.9 + 0.2j],
 }
 
-# Runtime checks refuse poles with an imaginary part; see tests/models/test_canonical.
-refused = pytest.mark.xfail(
-    strict=True, raises=TypeCheckError, reason="Pole.of says it takes real poles only"
-)
 systems = pytest.mark.parametrize(
     "name",
-    [
-        pytest.param(name, marks=[refused] if np.iscomplexobj(poles) else [])
-        for name, poles in SYSTEMS.items()
-    ],
+    [name for name, poles in SYSTEMS.items()],
 )
 
 
@@ -77,7 +69,7 @@ def test_hidden_blocks_are_simulated_as_well_as_shown_ones(name, fold) -> None:
 
 @pytest.mark.parametrize(
     ("symmetric", "states"),
-    [(True, 4), (True, 5)] + [pytest.param(False, n, marks=refused) for n in (2, 5, 6)],
+    [(True, 4), (True, 5), (False, 2), (False, 5), (False, 6)],
 )
 def test_the_modal_form_is_the_same_system(symmetric, states) -> None:
     rng = np.random.default_rng(0)

@@ -66,7 +66,9 @@ def whiten(
             for q in range(count):
                 ring[here, q] = expected[q]
                 columns[t, q] = 0.0
-            known = 0 if gap >= order else min(known + 1, order)
-            if known == 0:
+            # What was expected of nothing known is not known either.
+            lost = known == 0 or gap >= order
+            known = 0 if lost else min(known + 1, order)
+            if lost:
                 gap = 0
     return log_det

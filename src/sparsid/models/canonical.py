@@ -85,7 +85,7 @@ class Pole:
         if self.kind == "one":
             return [(i, i, 1.0, ())]
         if self.kind == "leak":
-            speed = self.scale * np.exp(p[0])
+            speed = self.scale * np.exp(min(p[0], 700.0))
             value = float(np.exp(-speed))
             return [(i, i, value, (-speed * value,))]
         if self.kind == "real":

@@ -18,6 +18,9 @@ SCANNED_ORDERS = (1, 2, 3, 4, 6, 8)
 # Ridge, relative to the energy of a regressor.
 RIDGE = 1e-9
 
+# With fewer rows for each column than this, short gaps of the outputs are bridged.
+FEW_ROWS, LONGEST_BRIDGE = 3, 10
+
 
 @dataclass(frozen=True, eq=False)
 class Lagged:
@@ -41,12 +44,17 @@ class Lagged:
         size = past * ny + (deepest + 1) * nu + 1 + ny
         gram, rows = np.zeros((size, size)), 0
         first = max(past, deepest)
-        for run in runs:
+        measured = (
+            [run.y for run in runs],
+            [np.asarray(run.seen.all(axis=1)) for run in runs],
+        )
+        if _usable(measured[1], first) < FEW_ROWS * size:
+            measured = _bridged(runs)
+        for run, y, whole in zip(runs, *measured, strict=True):
             length = len(run.y)
             if length <= first:
                 continue
-            y, u = run.y, run.u[:, :nu]
-            whole = np.asarray(run.seen.all(axis=1))
+            u = run.u[:, :nu]
             good = np.ones(length - first, dtype=bool)
             for k in range(past + 1):
                 good &= whole[first - k : length - k]
@@ -90,7 +98,41 @@ class Lagged:
         _, left = self.solve(columns)
         variances = np.maximum(np.diagonal(left), 1e-12)
         free = len(columns) * self.outputs
-        return float(self.rows * np.log(variances).sum() + free * np.log(self.rows))
+        return float(
+            self.rows * np.log(variances).sum() + free * np.log(max(self.rows, 1))
+        )
+
+
+def _usable(whole: Sequence[NDArray[np.bool_]], lags: int) -> int:
+    """Return how many samples have all of so many samples before them."""
+    kernel = np.ones(lags + 1)
+    counts = (np.convolve(w, kernel, "valid") for w in whole if len(w) > lags)
+    return sum(int((c > lags + 0.5).sum()) for c in counts)
+
+
+def _bridged(runs: Sequence[Run]) -> tuple[list[Values], list[NDArray[np.bool_]]]:
+    """Return outputs with straight lines across short gaps, and where they are whole.
+
+    A regression on them is biased; it only has to be a beginning.
+    """
+    outputs, whole = [], []
+    for run in runs:
+        y, there = run.y.copy(), np.ones(len(run.y), dtype=bool)
+        for o in range(y.shape[1]):
+            at = np.flatnonzero(run.seen[:, o] > 0)
+            if not len(at):
+                there[:] = False
+                continue
+            places = np.arange(len(y))
+            y[:, o] = np.interp(places, at, y[at, o])
+            after = np.searchsorted(at, places, side="left")
+            gap = at[np.minimum(after, len(at) - 1)] - at[np.maximum(after - 1, 0)]
+            seen = run.seen[:, o] > 0
+            inside = (after > 0) & (after < len(at)) & (gap <= LONGEST_BRIDGE)
+            there &= seen | inside
+        outputs.append(y)
+        whole.append(there)
+    return outputs, whole
 
 
 def dead_times(signals: Signals) -> tuple[int, ...]:
@@ -130,7 +172,7 @@ def impulse_response(
             h[t] = direct[:, t].T
         for k in range(1, min(order, t) + 1):
             h[t] += past[k - 1].T @ h[t - k]
-        if not np.abs(h[t]).max() < 1e6:
+        if not np.abs(h[t]).max(initial=0.0) < 1e6:
             h[t:] = 0.0
             break
     return h

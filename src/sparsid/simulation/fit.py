@@ -44,6 +44,8 @@ Values = NDArray[np.float64]
 COMPARED_SAMPLES, COMPARED_PIECE = 5_000, 1_250
 # Fewer samples than these say too little for rotating blocks.
 FEWEST_SAMPLES = 30
+# A linear model whose held-out error is below this, in deviations, is the model.
+EXACT = 1e-4
 # Share of the time budget after which nothing new is tried.
 TRIAL_SHARE = 0.7
 # Members of the final model; of long records fewer, but so many.
@@ -111,13 +113,15 @@ class _Fit:
         self.best_error = self.linear_error
         self._say(f"linear model of order {linear.order} found", 1, 1)
         best: Trial | None = None
-        if self.wanted.structure != "linear" and not self.stopped:
+        kind = self.wanted.structure
+        exact = kind == "auto" and linear.errors.rms < EXACT
+        if kind != "linear" and not exact and not self.stopped:
             if budget is not None:
                 search.deadline = self.began + TRIAL_SHARE * budget
             best = search.best(linear, self.wanted)
         if budget is not None:
             search.deadline = self.began + budget
-        forced = self.wanted.structure not in ("auto", "linear")
+        forced = kind not in ("auto", "linear")
         if (
             best is not None
             and not forced

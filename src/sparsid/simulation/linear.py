@@ -35,6 +35,9 @@ LARGEST, LARGEST_MIMO = 10, 12
 # Steps of the refinement.
 STEPS = 15
 
+# Without inputs something has to move the states: where they begin.
+START_WITHOUT_INPUT = 1.0
+
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
@@ -77,10 +80,16 @@ def realisations(
             continue
         theta, _ = lagged.solve(lagged.columns(m, (0,) * nu))
         rows = max(HANKEL // max(ny, nu), max(orders) + 2)
-        h = impulse_response(theta, m, ny, nu, 2 * rows + 1)
+        # Without inputs the poles are those of the response to what is not predicted.
+        pushes = nu or ny
+        if not nu:
+            direct = np.zeros((ny, m + 1, ny))
+            direct[:, 0] = np.eye(ny)
+            theta = np.concatenate([theta[: m * ny], direct.reshape(-1, ny)])
+        h = impulse_response(theta, m, ny, pushes, 2 * rows + 1)
         lags = np.arange(rows)
         blocks = h[lags[:, None] + lags + 1].transpose(0, 2, 1, 3)
-        H = blocks.reshape(rows * ny, rows * nu)
+        H = blocks.reshape(rows * ny, rows * pushes)
         U, s, Vt = scipy.linalg.svd(H, full_matrices=False, check_finite=False)
         balanced = {}
         for n in orders:
@@ -145,7 +154,8 @@ def placed(
     w = np.zeros(bare.parameters)
     w[: bare.leading] = theta
     w[bare.where("B")] = B.ravel()
-    states = [bare.run(w, np.zeros(n), run.u)[1][:-1] for run in runs]
+    begin = START_WITHOUT_INPUT * np.ones(n) if nu == 0 else np.zeros(n)
+    states = [bare.run(w, begin, run.u)[1][:-1] for run in runs]
     if not all(np.isfinite(x).all() for x in states):
         return None
     size = np.sqrt(np.mean(np.concatenate(states) ** 2, axis=0))
@@ -214,6 +224,8 @@ def refined(
     """Return a linear model refined on its free run, as with white noise."""
     n = structure.sizes.states
     x = np.zeros((len(runs), n)) if starts is None else starts
+    if starts is None and not structure.sizes.inputs:
+        x += START_WITHOUT_INPUT
     member = Member(
         structure,
         runs,
