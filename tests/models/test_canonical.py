@@ -91,7 +91,7 @@ def test_a_pair_has_the_determinant_and_the_trace_of_its_parameters() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [name for name, pole in POLES.items()],
+    list(POLES),
 )
 def test_parameters_come_back(name) -> None:
     pole = POLES[name]

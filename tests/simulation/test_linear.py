@@ -20,7 +20,7 @@ SYSTEMS = {
 
 systems = pytest.mark.parametrize(
     "name",
-    [name for name, poles in SYSTEMS.items()],
+    list(SYSTEMS),
 )
 
 

@@ -19,7 +19,7 @@ SCANNED_ORDERS = (1, 2, 3, 4, 6, 8)
 RIDGE = 1e-9
 
 # With fewer rows for each column than this, short gaps of the outputs are bridged.
-FEW_ROWS, LONGEST_BRIDGE = 3, 10
+FEW_ROWS, LONGEST_BRIDGE = 1.5, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +44,9 @@ class Lagged:
         size = past * ny + (deepest + 1) * nu + 1 + ny
         gram, rows = np.zeros((size, size)), 0
         first = max(past, deepest)
-        measured = (
-            [run.y for run in runs],
-            [np.asarray(run.seen.all(axis=1)) for run in runs],
-        )
-        if _usable(measured[1], first) < FEW_ROWS * size:
+        whole_rows = [np.asarray(run.seen.all(axis=1)) for run in runs]
+        measured = [run.y for run in runs], whole_rows
+        if _usable(whole_rows, past) < FEW_ROWS * size:
             measured = _bridged(runs)
         for run, y, whole in zip(runs, *measured, strict=True):
             length = len(run.y)
