@@ -400,3 +400,70 @@ def test_a_given_dt_that_contradicts_the_time_column(write, caplog) -> None:
     record = read_csv(path, dt=5.0)
     assert (record.dt, len(record)) == (5.0, 5)
     assert "has steps of 2: dt counts" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["u,y\n1,2\n{},3\n", "{},y\n1,2\n", 'u,y\n1,2\n3,"{}"\n'],
+)
+def test_a_cell_beyond_the_limit_of_the_csv_module_ended_in_a_traceback(
+    write, text: str
+) -> None:
+    with pytest.raises(FileFormatError, match=r"line \d cannot be .* at most 131072"):
+        read_csv(write(text.format("a" * 131073)))
+    with pytest.raises(InputError) as refused:
+        read_csv(write(text.format("a" * 131000)), "u", "y")
+    assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("cell", ["inf", "-inf", "1e400", "1e308"])
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_an_endless_time_ended_in_a_traceback(write, cell: str, row: int) -> None:
+    times = ["0", "1", "2"]
+    times[row] = cell
+    rows = "".join(f"{t},{k},{k * k}\n" for k, t in enumerate(times))
+    with pytest.raises(InputError, match=f"line {row + 2}: '.*' is no time"):
+        read_csv(write("time,u,y\n" + rows))
+
+
+def test_steps_too_small_to_compare_ended_in_a_traceback(write) -> None:
+    with pytest.raises(InputError, match="the first uneven one at line 5"):
+        read_csv(write("t,u,y\n0,1,1\n5e-324,2,2\n1e-323,3,3\n1,4,4\n"))
+
+
+def test_dates_in_place_of_numbers_ended_in_a_traceback(tmp_path: Path) -> None:
+    path, y = tmp_path / "data.npz", np.arange(3.0)
+    dates = np.datetime64("2024-01-01") + np.arange(3) * np.timedelta64(90, "s")
+    for name, values in (("u", dates), ("y", dates), ("u", dates - dates[0])):
+        np.savez(path, **{"u": y, "y": y} | {name: values})
+        with pytest.raises(InputError, match=f"'{name}' holds dates or durations"):
+            read(path)
+    np.savez(path, u=y, y=y, Ts=dates)
+    with pytest.raises(InputError, match="'Ts' holds dates"):
+        read(path)
+    np.savez(path, u=y, y=y, time=np.array(["NaT"] * 3, "M8"))
+    with pytest.raises(InputError, match="dates of 'time' cannot be read"):
+        read(path)
+    np.savez(path, u=y[:0], y=y[:0], time=dates[:0])
+    with pytest.raises(InputError, match="the time 'time' is empty"):
+        read(path)
+
+
+def test_durations_in_an_archive_were_ignored(tmp_path: Path) -> None:
+    path, y = tmp_path / "data.npz", np.arange(3.0)
+    np.savez(path, time=np.arange(3) * np.timedelta64(90, "s"), u=y, y=y)
+    assert read(path).dt == 90
+
+
+@pytest.mark.parametrize("choice", [1, 1.5, True, [1], ["u", None], b"u", {"u"}])
+def test_a_choice_that_is_no_name_ended_in_a_traceback(write, choice) -> None:
+    path = write("u,y\n1,2\n2,3\n")
+    for side in ("inputs", "outputs"):
+        with pytest.raises(InputError, match=f"{side} is .* but names of columns"):
+            read_csv(path, **{side: choice})
+    for setting in ({"time": 1}, {"units": {1: "V"}}):
+        with pytest.raises(InputError, match=r"1 is no name of a column: .*'u', 'y'"):
+            read_csv(path, **setting)
+    for setting in ({"units": "V"}, {"separator": 1}, {"decimal": [","]}):
+        with pytest.raises(InputError, match=r" is .* but "):
+            read_csv(path, **setting)

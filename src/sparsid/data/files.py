@@ -5,12 +5,13 @@ import csv
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sparsid.data.matlab import arrays_of_numbers
 from sparsid.data.record import Record
 from sparsid.data.sampling_time import (
     STEP_NAMES,
@@ -147,18 +148,8 @@ def read_mat(
         As for `read_csv`, with variables in place of columns; uEst and yEst are
         known as well.
     """
-    from scipy.io import loadmat
-
     path = _existing(path)
-    try:
-        variables = loadmat(path)
-    except NotImplementedError as error:
-        raise FileFormatError(
-            f"{path} is a MATLAB 7.3 file: save it with the option '-v7'."
-        ) from error
-    # Whatever loadmat stumbles over, the file is at fault: it has no error class.
-    except Exception as error:
-        raise FileFormatError(f"{path} is no readable MAT file: {error}.") from error
+    variables = {name: load() for name, load in arrays_of_numbers(path).items()}
     return _record(
         _variables(path, variables), inputs, outputs, time, dt, default_dt, units
     )
@@ -245,7 +236,7 @@ def _variables(path: Path, variables: Mapping[str, Any]) -> Table:
     """Return the numeric variables as columns; row vectors stand up."""
     columns = {}
     for name, value in variables.items():
-        if name.startswith("__") or np.asarray(value).dtype.kind not in "biufM":
+        if name.startswith("__") or np.asarray(value).dtype.kind not in "biufmM":
             continue
         value = np.atleast_1d(value)
         single = value.size == max(value.shape)
@@ -265,6 +256,10 @@ def _record(
     units: Mapping[str, str] | None,
 ) -> Record:
     """Return the record of the chosen columns, with gaps where time jumps."""
+    if not isinstance(units, Mapping | None):
+        raise InputError(
+            f'units is {units!r} but a dictionary such as {{"level": "V"}} is needed.'
+        )
     units = table.units | {table.find(k): v for k, v in (units or {}).items()}
     clock = next((n for n in TIME_NAMES if n in table.columns), None)
     clock = table.find(time) if time is not None else clock
@@ -352,7 +347,7 @@ def _choose(
     table: Table, inputs: Choice, outputs: Choice, clock: str | None
 ) -> tuple[list[str], list[str]]:
     """Return the columns of inputs and outputs, chosen or recognised by name."""
-    u, y = _found(table, inputs), _found(table, outputs)
+    u, y = _found(table, inputs, "inputs"), _found(table, outputs, "outputs")
     taken = {clock, *STEP_NAMES, *(u or []), *(y or [])}
     free = [name for name in table.columns if name not in taken]
     like_u = [name for name in free if INPUT_PATTERN.fullmatch(name)]
@@ -376,7 +371,15 @@ def _choose(
     return u, y
 
 
-def _found(table: Table, choice: Choice) -> list[str] | None:
+def _found(table: Table, choice: Choice, what: str) -> list[str] | None:
     if choice is None:
         return None
-    return [table.find(n) for n in ([choice] if isinstance(choice, str) else choice)]
+    # The order of a set is left to chance.
+    several = isinstance(choice, Iterable) and not isinstance(choice, str | Set)
+    names: list[Any] = list(choice) if several else [choice]
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"{what} is {choice!r} but names of columns are needed, as text or a list "
+            f"of texts: {table.path} has {table.listing()}."
+        )
+    return [table.find(name) for name in names]
