@@ -852,6 +852,19 @@ def test_held_back_part_is_the_last_of_each_record(folder: Path) -> None:
     assert (len(data.estimation[0]), len(test), test.start) == (140, 60, 140)
 
 
+def test_a_file_with_a_long_gap_gives_several_records(tmp_path: Path, caplog) -> None:
+    times = [*range(40), *range(10_000, 10_080), 90_000]
+    rows = "".join(f"{t},{t % 7},{t % 5}\n" for t in times)
+    (tmp_path / "gap.csv").write_text("time,u,y\n" + rows)
+    data = load_data([tmp_path / "gap.csv"])
+    assert data.title == "gap"
+    assert [len(r) for r in data.estimation] == [30, 60]
+    assert [(r.start, len(r)) for r in data.reveal_test()] == [(30, 10), (10_060, 20)]
+    assert "gap: 1 samples between long gaps are left out" in caplog.text
+    whole = load_data([tmp_path / "gap.csv"], test_fraction=0.0)
+    assert [len(r) for r in whole.estimation] == [40, 80, 1]
+
+
 def test_result_folder_is_complete_or_absent(tmp_path: Path) -> None:
     def present() -> list[str]:
         return sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*"))

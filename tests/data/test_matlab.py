@@ -113,4 +113,4 @@ def test_packed_numbers_beyond_what_is_told(tmp_path: Path) -> None:
     packed = zlib.compress(content[128:240] + bytes(10**6))
     path.write_bytes(content[:128] + struct.pack("<2I", 15, len(packed)) + packed)
     with pytest.raises(FileFormatError, match="'u' is not as long as it says"):
-        read_mat(path)
+        read_mat(path, [], "u")

@@ -2,6 +2,7 @@
 
 import math
 import numbers
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,10 @@ INDEX_KINDS = "iufmM"
 LATEST = 1e100
 # Numbers of samples that floats can tell apart.
 MOST_SAMPLES = 2.0**53
-# Gaps are filled with NaN; beyond this many samples two files are meant.
-GAP_LIMIT = 10_000_000
+# A record with gaps has at most this many samples, or so many times its rows.
+MOST_WITH_GAPS, GROWTH = 1_000_000, 10
+# Where a record may be cut, at most this many samples are filled, or as many as rows.
+FILLED = 1000
 
 
 def seconds_of(table: Table, clock: str, unit: str) -> Any:
@@ -107,27 +110,37 @@ def sample_rows(
             "at fault."
         )
     rows = np.concatenate([[0], np.cumsum(counts)])
-    if rows[-1] > GAP_LIMIT + len(rows):
+    if rows[-1] > MOST_SAMPLES:
         raise InputError(
             f"{table.path}: {clock!r} has a gap of {step.max():g} s at steps of "
-            f"{usual:g} s: put the two parts into files of their own."
+            f"{usual:g} s: correct it, or give dt if the clock is at fault."
         )
     # Twelve digits: what was written as 0.1 comes back as 0.1.
     return rows.astype(int), float(f"{(seconds[-1] - seconds[0]) / rows[-1]:.12g}")
 
 
-def spread(table: Table, side: Any, rows: Any) -> Any:
-    """Return the channels with NaN at the samples that were not recorded."""
-    if side.shape[1] == 0:
-        return side
-    if len(side) != len(rows):
-        raise InputError(
-            f"{table.path}: the time has {len(rows)} samples but the chosen variables "
-            f"have {len(side)}: both need the same number."
-        )
-    filled = np.full((rows[-1] + 1, side.shape[1]), np.nan)
-    filled[rows] = side
-    return filled
+def check_gaps(table: Table, clock: str | None, rows: Any) -> None:
+    """Refuse gaps that would make a record much longer than what was recorded."""
+    if rows[-1] < max(MOST_WITH_GAPS, GROWTH * len(rows)):
+        return
+    missing = np.diff(rows) - 1
+    row = int(missing.argmax())
+    raise InputError(
+        f"{table.path}: {clock!r} has a gap of {missing[row]:g} samples after "
+        f"{table.where(row)}: put the parts into files of their own, or read them with "
+        "sparsid.data.files.read_records."
+    )
+
+
+def pieces_of(rows: Any) -> list[tuple[int, int]]:
+    """Return (first, stop) of the rows between the longest gaps."""
+    missing = np.diff(rows) - 1
+    ordered = np.sort(missing)
+    too_many = np.cumsum(ordered) > max(len(rows), FILLED)
+    if not too_many.any():
+        return [(0, len(rows))]
+    cuts = np.flatnonzero(missing >= ordered[too_many][0]) + 1
+    return list(pairwise([0, *cuts.tolist(), len(rows)]))
 
 
 def step_of(table: Table) -> float | None:

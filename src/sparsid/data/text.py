@@ -7,7 +7,7 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ class Table:
     """Named columns of a file: (time,) or (time, channel), possibly text."""
 
     path: Path
-    columns: dict[str, Any]
+    columns: Mapping[str, Any]
     units: dict[str, str]
     spellings: dict[str, str]
     lines: list[int] | None = None
