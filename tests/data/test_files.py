@@ -547,3 +547,21 @@ def test_an_archive_that_announces_more_than_it_holds(tmp_path: Path) -> None:
         archive.writestr("u.npy", header.getvalue() + bytes(80))
     with pytest.raises(FileFormatError, match=r"u\.npy is shorter than it says"):
         read(path)
+
+
+def test_one_column_given_twice_counted_once(write) -> None:
+    path = write("u [V],v,y\n1,2,3\n2,3,5\n")
+    for twice in (["u", "u"], ["u", "v", "U"], ["u [V]", "u"]):
+        with pytest.raises(InputError, match="inputs has 'u' more than once"):
+            read_csv(path, twice, "y")
+        with pytest.raises(InputError, match="outputs has 'u' more than once"):
+            read_csv(path, "v", twice)
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+a", "-a", "@sum(a)", "'=1", "''", "-5"])
+def test_names_became_formulas_in_spreadsheets(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "table.csv"
+    write_csv(path, {name: [1.0, 2.0], "y": [1.0, 3.0]}, {name: "V"})
+    assert path.read_text().startswith(f"'{name} [V],y")
+    record = read_csv(path, name, "y")
+    assert (record.input_names, record.input_units) == ((name,), ("V",))

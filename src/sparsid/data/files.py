@@ -23,7 +23,7 @@ from sparsid.data.sampling_time import (
     seconds_of,
     step_of,
 )
-from sparsid.data.text import Table, parse_text, read_text
+from sparsid.data.text import Table, masked, parse_text, read_text, shown
 from sparsid.data.whole_file import whole_file
 from sparsid.errors import FileFormatError, InputError
 
@@ -193,7 +193,8 @@ def write_csv(
     path
         The file; it appears only when it is complete. NaN becomes an empty cell.
     columns
-        1-D values by name.
+        1-D values by name. A name that a spreadsheet would take for a formula gets an
+        apostrophe in front, which `read_csv` takes away.
     units
         Units by name.
     """
@@ -207,7 +208,7 @@ def write_csv(
         )
     if not path.parent.is_dir():
         raise InputError(f"The folder {path.parent} does not exist: make it first.")
-    header = [f"{n} [{units[n]}]" if units.get(n) else n for n in values]
+    header = [masked(f"{n} [{units[n]}]" if units.get(n) else n) for n in values]
     with (
         whole_file(path) as part,
         part.open("w", newline="", encoding="utf-8") as file,
@@ -478,4 +479,8 @@ def _found(table: Table, choice: Choice, what: str) -> list[str] | None:
             f"{what} is {choice!r} but names of columns are needed, as text or a list "
             f"of texts: {table.path} has {table.listing()}."
         )
-    return [table.find(name) for name in names]
+    found = [table.find(name) for name in names]
+    for name in found:
+        if found.count(name) > 1:
+            raise InputError(f"{what} has {shown(name)} more than once: give it once.")
+    return found

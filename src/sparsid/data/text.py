@@ -24,6 +24,8 @@ MISSING = {"", "na", "n/a", "nan", "null", "none"}
 MISSING_SPELLINGS = {"NaN", *MISSING} | {
     case(text) for text in MISSING for case in (str.upper, str.capitalize)
 }
+# What a formula begins with in spreadsheets; the apostrophe, as it is the mask.
+FORMULA_SIGNS = ("=", "+", "-", "@", "'")
 # Most characters of a cell or a name that a message shows.
 SHOWN = 60
 
@@ -87,6 +89,15 @@ class Table:
 def shown(text: str) -> str:
     """Return a text for a message: quoted, and not endless."""
     return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
+
+
+def masked(name: str) -> str:
+    """Return a name for a header, as one that no spreadsheet takes for a formula."""
+    return f"'{name}" if name.startswith(FORMULA_SIGNS) else name
+
+
+def _unmasked(name: str) -> str:
+    return name[1:] if name[:1] == "'" and name[1:].startswith(FORMULA_SIGNS) else name
 
 
 def read_text(path: Path) -> str:
@@ -155,7 +166,7 @@ def _layout(
     rows = kept[headed:]
     if not rows:
         raise InputError(f"{path} has a header but no rows: nothing was recorded.")
-    names = first if headed else [""] * len(first)
+    names = [_unmasked(n) for n in first] if headed else [""] * len(first)
     return _Layout(
         separator, decimal, names, [s for _, s in rows], [n for n, _ in rows]
     )
