@@ -23,7 +23,7 @@ from sparsid.cli import app as commands
 from sparsid.cli.app import app
 from sparsid.cli.data import load_data
 from sparsid.cli.progress import FitProgress, Interrupt, TimeLeft
-from sparsid.cli.results import FILES, PICTURES, ResultFolder
+from sparsid.cli.results import FILES, PICTURES, ResultFolder, write_predictions
 from sparsid.data.files import write_csv
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
@@ -31,8 +31,9 @@ from sparsid.datasets import Benchmark, simulated_tanks
 from sparsid.estimators import NARX
 from sparsid.fitting.progress import Progress
 from sparsid.models.narx import Lags
+from sparsid.results.forecast import Forecast
 from sparsid.validation.baselines import Arx, persistence
-from sparsid.validation.evaluation import over_segments
+from sparsid.validation.evaluation import Part, over_segments
 
 SMALL = ["--lags", "2", "--hidden", "6", "--max-cycles", "45", "--no-report"]
 LEFT = sorted([*FILES, PICTURES])
@@ -305,6 +306,7 @@ BAD_OPTIONS = {
     "dt is -4.0": ["--dt", "-4"],
     "dt is nan": ["--dt", "nan"],
     "no column 'speed'": ["--input", "speed"],
+    "inputs has 'u' more than once": ["--input", "u", "--input", "u"],
     "no column 'clock'": ["--time-column", "clock"],
     "--test-fraction 1": ["--test-fraction", "1"],
     "--test-fraction -0.1": ["--test-fraction", "-0.1"],
@@ -850,6 +852,29 @@ def test_held_back_part_is_the_last_of_each_record(folder: Path) -> None:
     data = load_data([pump], ["voltage"], ["level"], test_fraction=0.3)
     (test,) = data.reveal_test()
     assert (len(data.estimation[0]), len(test), test.start) == (140, 60, 140)
+
+
+def test_predictions_held_formulas_for_spreadsheets(tmp_path: Path) -> None:
+    record = Record([1.0, 2.0], [3.0, 4.0], input_names="=1+1", output_names="@y")
+    values = Forecast(record.y, record.y, record.y, 0, 1, None, ("@y",), ("V",))
+    part = Part("test", [record], [1], [values], [values])
+    write_predictions(tmp_path / "p.csv", [part])
+    header = (tmp_path / "p.csv").read_text().splitlines()[0].split(",")
+    assert header[:5] == ["record", "part", "time [s]", "'=1+1", "'@y"]
+    assert not [name for name in header if name[0] in "=+-@"]
+
+
+def test_a_file_with_a_long_gap_gives_several_records(tmp_path: Path, caplog) -> None:
+    times = [*range(40), *range(10_000, 10_080), 90_000]
+    rows = "".join(f"{t},{t % 7},{t % 5}\n" for t in times)
+    (tmp_path / "gap.csv").write_text("time,u,y\n" + rows)
+    data = load_data([tmp_path / "gap.csv"])
+    assert data.title == "gap"
+    assert [len(r) for r in data.estimation] == [30, 60]
+    assert [(r.start, len(r)) for r in data.reveal_test()] == [(30, 10), (10_060, 20)]
+    assert "gap: 1 samples between long gaps are left out" in caplog.text
+    whole = load_data([tmp_path / "gap.csv"], test_fraction=0.0)
+    assert [len(r) for r in whole.estimation] == [40, 80, 1]
 
 
 def test_result_folder_is_complete_or_absent(tmp_path: Path) -> None:

@@ -10,11 +10,14 @@ import pytest
 from matplotlib.figure import Figure
 
 from sparsid import plots
+from sparsid.cli.results import write_picture
 from sparsid.data.record import Record
 from sparsid.datasets import simulated_tanks
 from sparsid.errors import InputError
 from sparsid.estimators import NARX
+from sparsid.plots.style import plain_text
 from sparsid.results.forecast import Forecast
+from sparsid.validation.evaluation import Part
 
 
 def measured(outputs: int = 1, samples: int = 50, start: int = 0) -> Record:
@@ -139,3 +142,42 @@ def test_no_global_state_of_matplotlib_is_touched() -> None:
         "assert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, "/dev/null"], check=True)
+
+
+FORMULA = r"$\foo$"
+
+
+def test_a_name_with_dollars_was_taken_for_a_formula(tmp_path: Path) -> None:
+    """Matplotlib could not read it, and drew nothing."""
+    record = measured()
+    strange = Record(
+        record.u,
+        record.y,
+        input_names=r"$\bar$",
+        output_names=FORMULA,
+        output_units="$V$",
+        name=FORMULA,
+    )
+    for draw in (plots.simulation, plots.residual):
+        draw(strange, forecast(strange)).figure.savefig(tmp_path / "p.png")
+    pair = [strange, strange], [forecast(strange), forecast(strange)]
+    figure = plots.identification_picture(*pair)
+    figure.savefig(tmp_path / "p.svg")
+    part = Part("test", pair[0], [1, 2], pair[1], pair[1])
+    write_picture(tmp_path / "simulation.png", part, f"{FORMULA}: free run")
+    assert (tmp_path / "simulation.png").exists()
+
+
+def test_plain_text_leaves_powers_of_ten_alone(tmp_path: Path) -> None:
+    ax = Figure().subplots()
+    ax.semilogy([1.0, 1e-5])
+    ax.set_xticks([0, 1], [FORMULA, "b"])
+    ax.plot([0, 1], [1.0, 1e-5], label=FORMULA)
+    ax.legend(title=FORMULA)
+    ax.annotate(FORMULA, (0, 1))
+    ax.set_title(FORMULA)
+    plain_text(ax)
+    ax.figure.savefig(tmp_path / "p.png")
+    assert any("10^" in label.get_text() for label in ax.get_yticklabels())
+    assert all(label.get_parse_math() for label in ax.get_yticklabels())
+    assert [label.get_text() for label in ax.get_xticklabels()] == [FORMULA, "b"]

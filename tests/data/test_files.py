@@ -1,13 +1,24 @@
+import io
 import logging
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.lib import format as npy
 from scipy.io import savemat
 
-from sparsid.data.files import read, read_csv, read_mat, read_npz, write_csv
+from sparsid.data.files import (
+    read,
+    read_csv,
+    read_mat,
+    read_npz,
+    read_records,
+    write_csv,
+)
 from sparsid.errors import FileFormatError, InputError
 
 
@@ -400,3 +411,157 @@ def test_a_given_dt_that_contradicts_the_time_column(write, caplog) -> None:
     record = read_csv(path, dt=5.0)
     assert (record.dt, len(record)) == (5.0, 5)
     assert "has steps of 2: dt counts" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["u,y\n1,2\n{},3\n", "{},y\n1,2\n", 'u,y\n1,2\n3,"{}"\n'],
+)
+def test_a_cell_beyond_the_limit_of_the_csv_module_ended_in_a_traceback(
+    write, text: str
+) -> None:
+    with pytest.raises(FileFormatError, match=r"line \d cannot be .* at most 131072"):
+        read_csv(write(text.format("a" * 131073)))
+    with pytest.raises(InputError) as refused:
+        read_csv(write(text.format("a" * 131000)), "u", "y")
+    assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("cell", ["inf", "-inf", "1e400", "1e308"])
+@pytest.mark.parametrize("row", [0, 1, 2])
+def test_an_endless_time_ended_in_a_traceback(write, cell: str, row: int) -> None:
+    times = ["0", "1", "2"]
+    times[row] = cell
+    rows = "".join(f"{t},{k},{k * k}\n" for k, t in enumerate(times))
+    with pytest.raises(InputError, match=f"line {row + 2}: '.*' is no time"):
+        read_csv(write("time,u,y\n" + rows))
+
+
+def test_steps_too_small_to_compare_ended_in_a_traceback(write) -> None:
+    with pytest.raises(InputError, match="the first uneven one at line 5"):
+        read_csv(write("t,u,y\n0,1,1\n5e-324,2,2\n1e-323,3,3\n1,4,4\n"))
+
+
+def test_dates_in_place_of_numbers_ended_in_a_traceback(tmp_path: Path) -> None:
+    path, y = tmp_path / "data.npz", np.arange(3.0)
+    dates = np.datetime64("2024-01-01") + np.arange(3) * np.timedelta64(90, "s")
+    for name, values in (("u", dates), ("y", dates), ("u", dates - dates[0])):
+        np.savez(path, **{"u": y, "y": y} | {name: values})
+        with pytest.raises(InputError, match=f"'{name}' holds dates or durations"):
+            read(path)
+    np.savez(path, u=y, y=y, Ts=dates)
+    with pytest.raises(InputError, match="'Ts' holds dates"):
+        read(path)
+    np.savez(path, u=y, y=y, time=np.array(["NaT"] * 3, "M8"))
+    with pytest.raises(InputError, match="dates of 'time' cannot be read"):
+        read(path)
+    np.savez(path, u=y[:0], y=y[:0], time=dates[:0])
+    with pytest.raises(InputError, match="the time 'time' is empty"):
+        read(path)
+
+
+def test_durations_in_an_archive_were_ignored(tmp_path: Path) -> None:
+    path, y = tmp_path / "data.npz", np.arange(3.0)
+    np.savez(path, time=np.arange(3) * np.timedelta64(90, "s"), u=y, y=y)
+    assert read(path).dt == 90
+
+
+@pytest.mark.parametrize("choice", [1, 1.5, True, [1], ["u", None], b"u", {"u"}])
+def test_a_choice_that_is_no_name_ended_in_a_traceback(write, choice) -> None:
+    path = write("u,y\n1,2\n2,3\n")
+    for side in ("inputs", "outputs"):
+        with pytest.raises(InputError, match=f"{side} is .* but names of columns"):
+            read_csv(path, **{side: choice})
+    for setting in ({"time": 1}, {"units": {1: "V"}}):
+        with pytest.raises(InputError, match=r"1 is no name of a column: .*'u', 'y'"):
+            read_csv(path, **setting)
+    for setting in ({"units": "V"}, {"separator": 1}, {"decimal": [","]}):
+        with pytest.raises(InputError, match=r" is .* but "):
+            read_csv(path, **setting)
+
+
+def test_a_gap_of_eight_million_samples_was_filled(write) -> None:
+    times = [*range(100), *range(8_000_000, 8_000_100)]
+    path = write("time,u,y\n" + "".join(f"{t},{t % 7},{t % 5}\n" for t in times))
+    tracemalloc.start()
+    first, second = read_records(path)
+    with pytest.raises(InputError, match=r"gap of 7.9999e\+06 samples after line 101"):
+        read(path)
+    # A given dt does not hide the gap.
+    with pytest.raises(InputError, match="files of their own"):
+        read(path, dt=2.0)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+    assert [(r.start, len(r), r.gaps) for r in (first, second)] == [
+        (0, 100, []),
+        (8_000_000, 100, []),
+    ]
+    np.testing.assert_array_equal(second.time, times[100:])
+    np.testing.assert_array_equal(second.u[:, 0], np.array(times[100:]) % 7)
+
+
+def test_short_gaps_stay_inside_the_pieces_of_a_file(write) -> None:
+    times = [0, 1, 2, 5, 6, 9, 10, 3000, 3001, 3002, 3004, 5000, 5001, 5002]
+    rows = [f"{t},{t},{'' if t > 4000 else 2 * t}" for t in times]
+    pieces = read_records(write("\n".join(["time,u,y", *rows])))
+    assert [(r.start, len(r)) for r in pieces] == [(0, 11), (3000, 5), (5000, 3)]
+    assert [r.gaps for r in pieces] == [[(3, 5), (7, 9)], [(3, 4)], [(0, 3)]]
+    # A channel may be missing throughout a piece, not throughout the file.
+    with pytest.raises(InputError, match="NaN throughout"):
+        read_records(write("time,u,y\n0,1,\n1,2,\n9000,3,\n9001,4,\n"))
+    whole = read(write("\n".join(["time,u,y", *rows])))
+    assert (len(whole), len(whole.gaps)) == (5003, 5)
+
+
+def test_a_long_clock_of_many_gaps_is_cut_everywhere(write) -> None:
+    """Each gap alone would be short enough to fill."""
+    steps = np.tile([1, 1, 900], 60)
+    times = np.cumsum([0, *steps])
+    pieces = read_records(write("t,u,y\n" + "".join(f"{t},1,{t}\n" for t in times)))
+    assert len(pieces) == 61
+    assert sum(map(len, pieces)) == len(times)
+
+
+def test_members_of_an_archive_that_nobody_asked_for_were_loaded(
+    tmp_path: Path,
+) -> None:
+    path, y = tmp_path / "data.npz", np.arange(5.0)
+    other = np.arange(1000.0)
+    np.savez(path, u=y, y=y, other=other, objects=np.array([{}], object), note="x")
+    content = path.read_bytes()
+    place = content.index(other.tobytes()) + 4000
+    path.write_bytes(content[:place] + b"damaged" + content[place + 7 :])
+    np.testing.assert_array_equal(read(path, "u", "y").y[:, 0], y)
+    with pytest.raises(FileFormatError, match="no readable NPZ file: Bad CRC-32"):
+        read(path, "other", "y")
+    with pytest.raises(InputError, match="no column 'objects', only 'u', 'y', 'other'"):
+        read(path, "objects", "y")
+
+
+def test_an_archive_that_announces_more_than_it_holds(tmp_path: Path) -> None:
+    path, header = tmp_path / "data.npz", io.BytesIO()
+    npy.write_array_header_1_0(
+        header, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("u.npy", header.getvalue() + bytes(80))
+    with pytest.raises(FileFormatError, match=r"u\.npy is shorter than it says"):
+        read(path)
+
+
+def test_one_column_given_twice_counted_once(write) -> None:
+    path = write("u [V],v,y\n1,2,3\n2,3,5\n")
+    for twice in (["u", "u"], ["u", "v", "U"], ["u [V]", "u"]):
+        with pytest.raises(InputError, match="inputs has 'u' more than once"):
+            read_csv(path, twice, "y")
+        with pytest.raises(InputError, match="outputs has 'u' more than once"):
+            read_csv(path, "v", twice)
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+a", "-a", "@sum(a)", "'=1", "''", "-5"])
+def test_names_became_formulas_in_spreadsheets(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "table.csv"
+    write_csv(path, {name: [1.0, 2.0], "y": [1.0, 3.0]}, {name: "V"})
+    assert path.read_text().startswith(f"'{name} [V],y")
+    record = read_csv(path, name, "y")
+    assert (record.input_names, record.input_units) == ((name,), ("V",))

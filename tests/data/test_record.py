@@ -341,3 +341,20 @@ def test_units_are_compared_with_the_first_record_that_has_one() -> None:
     check_compatible(records[:2])
     with pytest.raises(InputError, match="Record 3 has 'y' in mV but record 2 in V"):
         check_compatible(records)
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        ([0.0, 1.0, np.inf], "inf at row 2: that is no time"),
+        ([-np.inf, 0.0, 1.0], "-inf at row 0: that is no time"),
+        ([0.0, 1.0, 1e19], r"from 0.0 to 1e\+19, too far for samples every 1 s"),
+        ([0.0, 5e-324, 1.0], "too far for samples"),
+    ],
+)
+def test_an_endless_index_ended_in_a_traceback(index: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        records_from_frames(None, pd.Series([1.0, 2.0, 3.0], index=index))
+    empty = pd.Series([], index=pd.Index([], dtype=float), dtype=float)
+    with pytest.raises(InputError, match="no rows"):
+        records_from_frames(None, empty)

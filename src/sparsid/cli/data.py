@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from sparsid import datasets
-from sparsid.data.files import read
+from sparsid.data.files import read_records
 from sparsid.data.record import Record, check_compatible
 from sparsid.datasets import Benchmark
 from sparsid.errors import InputError
 
 DEFAULT_TEST_FRACTION = 0.25
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,7 @@ def load_data(
     Parameters
     ----------
     files
-        One record each.
+        One record each, or several where the time makes a long jump.
     inputs, outputs
         As for `sparsid.read`.
     test_fraction
@@ -98,9 +100,12 @@ def load_data(
         raise InputError(
             f"--test-fraction {fraction:g}: give a share from 0 (no test) to below 1"
         )
-    records = [read(path, inputs, outputs, **table) for path in files]
+    pieces = [read_records(path, inputs, outputs, **table) for path in files]
+    if fraction > 0.0:
+        pieces = [_divisible(found, fraction) for found in pieces]
+    records = [record for found in pieces for record in found]
     check_compatible(records)
-    title = ", ".join(record.name for record in records)
+    title = ", ".join(path.stem for path in files)
     source = ", ".join(str(path) for path in files)
     if fraction == 0.0:
         return Data(title, source, records, "none")
@@ -112,6 +117,21 @@ def load_data(
         f"last {100 * fraction:g} % of each record",
         _held_back=[last for _, last in parts],
     )
+
+
+def _divisible(pieces: list[Record], fraction: float) -> list[Record]:
+    """Return the pieces of a file that are long enough to hold a part back."""
+    good = [r for r in pieces if 0 < round(fraction * len(r)) < len(r)]
+    # A file with none keeps the longest, which is refused when it is split.
+    good = good or [max(pieces, key=len)]
+    if len(good) < len(pieces):
+        logger.warning(
+            "%s: %d samples between long gaps are left out, too few to hold a part "
+            "back",
+            pieces[0].name,
+            sum(map(len, pieces)) - sum(map(len, good)),
+        )
+    return good
 
 
 def benchmark_data(benchmark: Benchmark) -> Data:

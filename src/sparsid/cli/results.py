@@ -15,6 +15,7 @@ from sparsid.data.record import Record
 from sparsid.data.whole_file import whole_file
 from sparsid.errors import InputError
 from sparsid.plots import BAND, identification_picture
+from sparsid.plots.style import plain_text
 from sparsid.results.forecast import Forecast
 from sparsid.results.summary import finite
 from sparsid.validation.evaluation import Part
@@ -165,5 +166,6 @@ def as_json(result: dict[str, Any]) -> str:
 def write_picture(path: Path, part: Part, title: str) -> None:
     """Write a picture of measured against simulated outputs."""
     figure = identification_picture(part.records, part.free_run, title)
+    plain_text(figure)
     with whole_file(path) as temporary:
         figure.savefig(temporary)

@@ -1,27 +1,29 @@
 """Records from files: CSV, MAT and NPZ; and tables back into CSV."""
 
-import contextlib
 import csv
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sparsid.data.archives import archived_arrays
+from sparsid.data.matlab import Load, arrays_of_numbers
 from sparsid.data.record import Record
 from sparsid.data.sampling_time import (
     STEP_NAMES,
     TIME_NAMES,
+    check_gaps,
+    pieces_of,
     sample_rows,
     sampling_time,
     seconds_of,
-    spread,
     step_of,
 )
-from sparsid.data.text import Table, parse_text, read_text
+from sparsid.data.text import Table, masked, parse_text, read_text, shown
 from sparsid.data.whole_file import whole_file
 from sparsid.errors import FileFormatError, InputError
 
@@ -59,27 +61,36 @@ def read(
     separator, decimal
         As for `read_csv`; of no effect for the other formats.
     """
-    suffix = Path(path).suffix.lower()
-    if suffix in TEXT_SUFFIXES:
-        return read_csv(
-            path,
-            inputs,
-            outputs,
-            time=time,
-            dt=dt,
-            default_dt=default_dt,
-            units=units,
-            separator=separator,
-            decimal=decimal,
-        )
-    readers = {".mat": read_mat, ".npz": read_npz}
-    if suffix not in readers:
-        raise InputError(
-            f"{path} has the suffix {suffix!r} but only "
-            f"{', '.join((*TEXT_SUFFIXES, *readers))} are known."
-        )
-    return readers[suffix](
-        path, inputs, outputs, time=time, dt=dt, default_dt=default_dt, units=units
+    wanted = _Wanted(inputs, outputs, time, dt, default_dt, units)
+    return _one_record(_tables(Path(path), separator, decimal), wanted)
+
+
+def read_records(
+    path: str | Path,
+    inputs: Choice = None,
+    outputs: Choice = None,
+    *,
+    time: str | None = None,
+    dt: float | None = None,
+    default_dt: float | None = None,
+    units: Mapping[str, str] | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
+) -> list[Record]:
+    """Return the records in a file, cut where the time makes a long jump.
+
+    Short gaps are inside a record, as for `read`; the longest ones cut it, so that no
+    more samples are filled with NaN than were recorded, or 1000 if that is more.
+
+    Parameters
+    ----------
+    path, inputs, outputs, time, dt, default_dt, units, separator, decimal
+        As for `read`.
+    """
+    wanted = _Wanted(inputs, outputs, time, dt, default_dt, units)
+    return _first_good(
+        _tables(Path(path), separator, decimal),
+        lambda table: _records(table, wanted, pieces_of),
     )
 
 
@@ -106,7 +117,8 @@ def read_csv(
         of two columns the first is the input. `inputs=[]` means no inputs.
     time
         Column of the time, in seconds or as ISO dates; by default one named "time",
-        "t" or "timestamp". Where it jumps by several samples the record gets a gap.
+        "t" or "timestamp". Where it jumps by several samples the record gets a gap;
+        a very long jump is refused, `sparsid.data.files.read_records` cuts there.
     dt
         Sampling time in seconds; by default from the time column, or from a column
         "Ts" or "dt".
@@ -118,13 +130,8 @@ def read_csv(
     separator, decimal
         By default found out by looking at the first lines.
     """
-    path = _existing(path)
-    fast, exact = parse_text(path, read_text(path), separator, decimal)
-    if fast is not None:
-        # Whatever is wrong, the exact table says where.
-        with contextlib.suppress(InputError):
-            return _record(fast, inputs, outputs, time, dt, default_dt, units)
-    return _record(exact(), inputs, outputs, time, dt, default_dt, units)
+    wanted = _Wanted(inputs, outputs, time, dt, default_dt, units)
+    return _one_record(_text_tables(_existing(path), separator, decimal), wanted)
 
 
 def read_mat(
@@ -147,21 +154,8 @@ def read_mat(
         As for `read_csv`, with variables in place of columns; uEst and yEst are
         known as well.
     """
-    from scipy.io import loadmat
-
-    path = _existing(path)
-    try:
-        variables = loadmat(path)
-    except NotImplementedError as error:
-        raise FileFormatError(
-            f"{path} is a MATLAB 7.3 file: save it with the option '-v7'."
-        ) from error
-    # Whatever loadmat stumbles over, the file is at fault: it has no error class.
-    except Exception as error:
-        raise FileFormatError(f"{path} is no readable MAT file: {error}.") from error
-    return _record(
-        _variables(path, variables), inputs, outputs, time, dt, default_dt, units
-    )
+    wanted = _Wanted(inputs, outputs, time, dt, default_dt, units)
+    return _one_record(_mat_tables(_existing(path)), wanted)
 
 
 def read_npz(
@@ -183,16 +177,8 @@ def read_npz(
     inputs, outputs, time, dt, default_dt, units
         As for `read_mat`.
     """
-    path = _existing(path)
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            variables = dict(archive)
-    # A damaged zip, a plain .npy, pickled objects: np.load has no common error.
-    except Exception as error:
-        raise FileFormatError(f"{path} is no readable NPZ file: {error}.") from error
-    return _record(
-        _variables(path, variables), inputs, outputs, time, dt, default_dt, units
-    )
+    wanted = _Wanted(inputs, outputs, time, dt, default_dt, units)
+    return _one_record(_npz_tables(_existing(path)), wanted)
 
 
 def write_csv(
@@ -207,7 +193,8 @@ def write_csv(
     path
         The file; it appears only when it is complete. NaN becomes an empty cell.
     columns
-        1-D values by name.
+        1-D values by name. A name that a spreadsheet would take for a formula gets an
+        apostrophe in front, which `read_csv` takes away.
     units
         Units by name.
     """
@@ -221,7 +208,7 @@ def write_csv(
         )
     if not path.parent.is_dir():
         raise InputError(f"The folder {path.parent} does not exist: make it first.")
-    header = [f"{n} [{units[n]}]" if units.get(n) else n for n in values]
+    header = [masked(f"{n} [{units[n]}]" if units.get(n) else n) for n in values]
     with (
         whole_file(path) as part,
         part.open("w", newline="", encoding="utf-8") as file,
@@ -241,30 +228,118 @@ def _existing(path: str | Path) -> Path:
     return path
 
 
-def _variables(path: Path, variables: Mapping[str, Any]) -> Table:
-    """Return the numeric variables as columns; row vectors stand up."""
-    columns = {}
-    for name, value in variables.items():
-        if name.startswith("__") or np.asarray(value).dtype.kind not in "biufM":
-            continue
-        value = np.atleast_1d(value)
-        single = value.size == max(value.shape)
-        columns[name] = value.reshape(-1) if single else value
-    if not columns:
-        raise FileFormatError(f"{path} holds no arrays of numbers.")
-    return Table(path, columns, {}, {})
+class _Wanted(NamedTuple):
+    """What is asked of a file; see `read_csv`."""
+
+    inputs: Choice
+    outputs: Choice
+    time: str | None
+    dt: float | None
+    default_dt: float | None
+    units: Mapping[str, str] | None
 
 
-def _record(
+def _tables(path: Path, separator: str | None, decimal: str | None) -> Iterator[Table]:
+    """Return the table in a file, read according to its suffix."""
+    suffix = path.suffix.lower()
+    if suffix in TEXT_SUFFIXES:
+        return _text_tables(_existing(path), separator, decimal)
+    readers = {".mat": _mat_tables, ".npz": _npz_tables}
+    if suffix not in readers:
+        raise InputError(
+            f"{path} has the suffix {suffix!r} but only "
+            f"{', '.join((*TEXT_SUFFIXES, *readers))} are known."
+        )
+    return readers[suffix](_existing(path))
+
+
+def _text_tables(
+    path: Path, separator: str | None, decimal: str | None
+) -> Iterator[Table]:
+    """Yield the table; if it is refused a second one, which says where the fault is."""
+    fast, exact = parse_text(path, read_text(path), separator, decimal)
+    if fast is not None:
+        yield fast
+    yield exact()
+
+
+def _mat_tables(path: Path) -> Iterator[Table]:
+    yield _variables(path, arrays_of_numbers(path))
+
+
+def _npz_tables(path: Path) -> Iterator[Table]:
+    yield _variables(path, archived_arrays(path))
+
+
+def _variables(path: Path, loads: Mapping[str, Load]) -> Table:
+    """Return arrays as columns, each loaded when it is first used."""
+    found = {name: load for name, load in loads.items() if not name.startswith("__")}
+    if not found:
+        raise FileFormatError(
+            f"{path} holds no arrays of numbers; pickled ones are refused "
+            "(allow_pickle)."
+        )
+    return Table(path, _Columns(found), {}, {})
+
+
+class _Columns(Mapping[str, Any]):
+    """Arrays that are loaded when they are first used; row vectors stand up."""
+
+    def __init__(self, loads: Mapping[str, Load]) -> None:
+        self._loads = loads
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            value = np.atleast_1d(self._loads[name]())
+            single = value.size == max(value.shape)
+            self._loaded[name] = value.reshape(-1) if single else value
+        return self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._loads
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loads)
+
+    def __len__(self) -> int:
+        return len(self._loads)
+
+
+def _first_good(
+    tables: Iterator[Table], use: Callable[[Table], list[Record]]
+) -> list[Record]:
+    """Return what comes of the first table that is not refused."""
+    refusal = None
+    for table in tables:
+        try:
+            return use(table)
+        except InputError as error:
+            refusal = error
+    assert refusal is not None
+    raise refusal
+
+
+def _one_record(tables: Iterator[Table], wanted: _Wanted) -> Record:
+    (record,) = _first_good(tables, lambda table: _records(table, wanted, None))
+    return record
+
+
+def _records(
     table: Table,
-    inputs: Choice,
-    outputs: Choice,
-    time: str | None,
-    dt: float | None,
-    default_dt: float | None,
-    units: Mapping[str, str] | None,
-) -> Record:
-    """Return the record of the chosen columns, with gaps where time jumps."""
+    wanted: _Wanted,
+    pieces_of: Callable[[Any], list[tuple[int, int]]] | None,
+) -> list[Record]:
+    """Return the chosen columns in pieces, with gaps where time jumps.
+
+    ``pieces_of`` gives (first, stop) of the rows of each piece, from the sample number
+    of every row. None stands for one piece, if its gaps are short enough.
+    """
+    inputs, outputs, time, dt, default_dt, units = wanted
+    if not isinstance(units, Mapping | None):
+        raise InputError(
+            f'units is {units!r} but a dictionary such as {{"level": "V"}} is needed.'
+        )
     units = table.units | {table.find(k): v for k, v in (units or {}).items()}
     clock = next((n for n in TIME_NAMES if n in table.columns), None)
     clock = table.find(time) if time is not None else clock
@@ -274,12 +349,14 @@ def _record(
         parts = {name: table.numbers(name) for name in chosen}
         sides.append(_side(table, parts, units))
     (u, u_labels, u_units), (y, y_labels, y_units) = sides
+    rows = np.arange(len(y))
     if clock is not None:
         try:
             seconds = seconds_of(table, clock, units.get(clock, ""))
-            rows, told = sample_rows(table, clock, seconds, default_dt)
-            u, y = (spread(table, side, rows) for side in (u, y))
+            numbers, told = sample_rows(table, clock, seconds, default_dt)
+            _check_lengths(table, len(numbers), u, y)
             dt = told if dt is None else _agreed(table, dt, told, clock, time)
+            rows = numbers
         except InputError as error:
             # A clock that nobody asked for may be at fault if dt is given.
             if dt is None or time is not None:
@@ -292,7 +369,8 @@ def _record(
     if dt is None:
         logger.info("%s does not tell its sampling time: 1 s is assumed.", table.path)
         dt = 1.0
-    return Record(
+    # Checked as a whole: a channel may be missing throughout a piece.
+    whole = Record(
         u if u_names else None,
         y,
         dt,
@@ -302,6 +380,20 @@ def _record(
         output_units=y_units,
         name=table.path.stem,
     )
+    if pieces_of is None:
+        check_gaps(table, clock, rows)
+        return [whole._placed(rows)]
+    return [whole._cut(a, b)._placed(rows[a:b]) for a, b in pieces_of(rows)]
+
+
+def _check_lengths(table: Table, samples: int, *sides: Any) -> None:
+    """Refuse channels that do not have one value for each time."""
+    for side in sides:
+        if side.shape[1] and len(side) != samples:
+            raise InputError(
+                f"{table.path}: the time has {samples} samples but the chosen "
+                f"variables have {len(side)}: both need the same number."
+            )
 
 
 def _agreed(
@@ -352,7 +444,7 @@ def _choose(
     table: Table, inputs: Choice, outputs: Choice, clock: str | None
 ) -> tuple[list[str], list[str]]:
     """Return the columns of inputs and outputs, chosen or recognised by name."""
-    u, y = _found(table, inputs), _found(table, outputs)
+    u, y = _found(table, inputs, "inputs"), _found(table, outputs, "outputs")
     taken = {clock, *STEP_NAMES, *(u or []), *(y or [])}
     free = [name for name in table.columns if name not in taken]
     like_u = [name for name in free if INPUT_PATTERN.fullmatch(name)]
@@ -376,7 +468,19 @@ def _choose(
     return u, y
 
 
-def _found(table: Table, choice: Choice) -> list[str] | None:
+def _found(table: Table, choice: Choice, what: str) -> list[str] | None:
     if choice is None:
         return None
-    return [table.find(n) for n in ([choice] if isinstance(choice, str) else choice)]
+    # The order of a set is left to chance.
+    several = isinstance(choice, Iterable) and not isinstance(choice, str | Set)
+    names: list[Any] = list(choice) if several else [choice]
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(
+            f"{what} is {choice!r} but names of columns are needed, as text or a list "
+            f"of texts: {table.path} has {table.listing()}."
+        )
+    found = [table.find(name) for name in names]
+    for name in found:
+        if found.count(name) > 1:
+            raise InputError(f"{what} has {shown(name)} more than once: give it once.")
+    return found

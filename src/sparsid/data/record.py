@@ -111,6 +111,19 @@ class Record:
         )
         return cut
 
+    def _placed(self, rows: Any) -> "Record":
+        """Return the samples under other numbers, with NaN for those between them."""
+        first, length = int(rows[0]), int(rows[-1] - rows[0]) + 1
+        placed = self._cut(0, len(self), first)
+        if length > len(self):
+            for side in ("u", "y"):
+                values = getattr(self, side)
+                filled = np.full((length, values.shape[1]), np.nan)
+                filled[rows - first] = values
+                filled.flags.writeable = False
+                vars(placed)[side] = filled
+        return placed
+
     def __len__(self) -> int:
         return len(self.y)
 

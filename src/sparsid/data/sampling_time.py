@@ -2,6 +2,7 @@
 
 import math
 import numbers
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,14 @@ SECONDS = {
 JITTER_TOLERANCE = 0.01
 # Whole numbers, floats, durations and dates, as NumPy abbreviates them.
 INDEX_KINDS = "iufmM"
-# Gaps are filled with NaN; beyond this many samples two files are meant.
-GAP_LIMIT = 10_000_000
+# Seconds beyond which no clock counts; differences of what is below stay finite.
+LATEST = 1e100
+# Numbers of samples that floats can tell apart.
+MOST_SAMPLES = 2.0**53
+# A record with gaps has at most this many samples, or so many times its rows.
+MOST_WITH_GAPS, GROWTH = 1_000_000, 10
+# Where a record may be cut, at most this many samples are filled, or as many as rows.
+FILLED = 1000
 
 
 def seconds_of(table: Table, clock: str, unit: str) -> Any:
@@ -31,23 +38,39 @@ def seconds_of(table: Table, clock: str, unit: str) -> Any:
             f"{table.path}: the time {clock!r} has shape {values.shape} but one column "
             "is needed."
         )
+    if not len(values):
+        raise InputError(f"{table.path}: the time {clock!r} is empty.")
     texts = [value for value in values.tolist() if isinstance(value, str)]
-    if values.dtype.kind != "M" and not (texts and is_date(texts[0])):
+    kind = values.dtype.kind
+    if kind not in "mM" and not (texts and is_date(texts[0])):
         seconds = _in_seconds(table, clock, unit)
     else:
-        import pandas as pd
-
-        dates = pd.to_datetime(
-            pd.Series(values), format="ISO8601", errors="coerce", utc=True
-        )
-        seconds = (dates - dates.iloc[0]).dt.total_seconds().to_numpy()
-    missing = np.flatnonzero(np.isnan(seconds))
+        try:
+            seconds = _elapsed(values)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"{table.path}: the dates of {clock!r} cannot be read ({error}): give "
+                "dt instead."
+            ) from error
+    missing = np.flatnonzero(~(np.abs(seconds) <= LATEST))
     if missing.size:
         raise InputError(
             f"{table.path}, column {clock!r}, {table.where(int(missing[0]))}: "
             f"{str(values[missing[0]])!r} is no time; correct it, or give dt instead."
         )
     return seconds
+
+
+def _elapsed(values: Any) -> Any:
+    """Return the seconds of dates since the first, or of durations."""
+    if values.dtype.kind == "m":
+        return values / np.timedelta64(1, "s")
+    import pandas as pd
+
+    dates = pd.to_datetime(
+        pd.Series(values), format="ISO8601", errors="coerce", utc=True
+    )
+    return (dates - dates.iloc[0]).dt.total_seconds().to_numpy()
 
 
 def sample_rows(
@@ -74,8 +97,10 @@ def sample_rows(
             "duplicates, or give dt."
         )
     usual = np.percentile(step, 50, method="lower")
-    counts = np.maximum(np.rint(step / usual), 1)
-    uneven = np.flatnonzero(np.abs(step / usual - counts) > JITTER_TOLERANCE * counts)
+    with np.errstate(over="ignore", invalid="ignore"):
+        counts = np.maximum(np.rint(step / usual), 1)
+        even = np.abs(step / usual - counts) <= JITTER_TOLERANCE * counts
+    uneven = np.flatnonzero(~even)
     if uneven.size:
         place = table.where(int(uneven[0]) + 1)
         raise InputError(
@@ -85,27 +110,37 @@ def sample_rows(
             "at fault."
         )
     rows = np.concatenate([[0], np.cumsum(counts)])
-    if rows[-1] > GAP_LIMIT + len(rows):
+    if rows[-1] > MOST_SAMPLES:
         raise InputError(
             f"{table.path}: {clock!r} has a gap of {step.max():g} s at steps of "
-            f"{usual:g} s: put the two parts into files of their own."
+            f"{usual:g} s: correct it, or give dt if the clock is at fault."
         )
     # Twelve digits: what was written as 0.1 comes back as 0.1.
     return rows.astype(int), float(f"{(seconds[-1] - seconds[0]) / rows[-1]:.12g}")
 
 
-def spread(table: Table, side: Any, rows: Any) -> Any:
-    """Return the channels with NaN at the samples that were not recorded."""
-    if side.shape[1] == 0:
-        return side
-    if len(side) != len(rows):
-        raise InputError(
-            f"{table.path}: the time has {len(rows)} samples but the chosen variables "
-            f"have {len(side)}: both need the same number."
-        )
-    filled = np.full((rows[-1] + 1, side.shape[1]), np.nan)
-    filled[rows] = side
-    return filled
+def check_gaps(table: Table, clock: str | None, rows: Any) -> None:
+    """Refuse gaps that would make a record much longer than what was recorded."""
+    if rows[-1] < max(MOST_WITH_GAPS, GROWTH * len(rows)):
+        return
+    missing = np.diff(rows) - 1
+    row = int(missing.argmax())
+    raise InputError(
+        f"{table.path}: {clock!r} has a gap of {missing[row]:g} samples after "
+        f"{table.where(row)}: put the parts into files of their own, or read them with "
+        "sparsid.data.files.read_records."
+    )
+
+
+def pieces_of(rows: Any) -> list[tuple[int, int]]:
+    """Return (first, stop) of the rows between the longest gaps."""
+    missing = np.diff(rows) - 1
+    ordered = np.sort(missing)
+    too_many = np.cumsum(ordered) > max(len(rows), FILLED)
+    if not too_many.any():
+        return [(0, len(rows))]
+    cuts = np.flatnonzero(missing >= ordered[too_many][0]) + 1
+    return list(pairwise([0, *cuts.tolist(), len(rows)]))
 
 
 def step_of(table: Table) -> float | None:
@@ -135,6 +170,8 @@ def _in_seconds(table: Table, name: str, unit: str) -> Any:
 def index_samples(index: Any, dt: float | None = None) -> tuple[Any, float]:
     """Return the sample number of each row, and the sampling time."""
     kind = index.dtype.kind
+    if not len(index):
+        raise InputError("The tables have no rows: a record needs samples.")
     if kind not in INDEX_KINDS:
         raise InputError(
             f"The index holds {index.dtype} values, but sample numbers, seconds or "
@@ -146,6 +183,10 @@ def index_samples(index: Any, dt: float | None = None) -> tuple[Any, float]:
         position = index.to_numpy()
         # Differences of unsigned numbers are never negative.
         position = position.astype(np.int64) if kind == "u" else position
+    endless = np.flatnonzero(np.abs(position) > LATEST)
+    if endless.size:
+        row = int(endless[0])
+        raise InputError(f"The index holds {index[row]} at row {row}: that is no time.")
     step = np.diff(position)
     wrong = np.flatnonzero(~(step > 0))
     if wrong.size:
@@ -162,7 +203,13 @@ def index_samples(index: Any, dt: float | None = None) -> tuple[Any, float]:
     if dt is None:
         dt = float(np.percentile(step, 50, method="lower")) if step.size else 1.0
     dt = sampling_time(dt)
-    ratio = step / dt
+    with np.errstate(over="ignore"):
+        ratio = step / dt
+    if not ratio.sum() + abs(float(position[0])) / dt < MOST_SAMPLES:
+        raise InputError(
+            f"The index reaches from {index[0]} to {index[-1]}, too far for samples "
+            f"every {dt:g} s: correct it, or give the right dt."
+        )
     uneven = np.flatnonzero(ratio < 1 - JITTER_TOLERANCE)
     if uneven.size:
         raise InputError(

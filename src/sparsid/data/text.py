@@ -7,7 +7,7 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +24,10 @@ MISSING = {"", "na", "n/a", "nan", "null", "none"}
 MISSING_SPELLINGS = {"NaN", *MISSING} | {
     case(text) for text in MISSING for case in (str.upper, str.capitalize)
 }
+# What a formula begins with in spreadsheets; the apostrophe, as it is the mask.
+FORMULA_SIGNS = ("=", "+", "-", "@", "'")
+# Most characters of a cell or a name that a message shows.
+SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,7 @@ class Table:
     """Named columns of a file: (time,) or (time, channel), possibly text."""
 
     path: Path
-    columns: dict[str, Any]
+    columns: Mapping[str, Any]
     units: dict[str, str]
     spellings: dict[str, str]
     lines: list[int] | None = None
@@ -39,6 +43,10 @@ class Table:
 
     def find(self, wanted: str) -> str:
         """Return the column meant by a name, in either spelling or case."""
+        if not isinstance(wanted, str):
+            raise InputError(
+                f"{wanted!r} is no name of a column: {self.path} has {self.listing()}."
+            )
         known = {name: name for name in self.columns} | self.spellings
         if wanted in known:
             return known[wanted]
@@ -53,7 +61,7 @@ class Table:
 
     def listing(self) -> str:
         """Return all column names, for messages."""
-        return ", ".join(repr(name) for name in self.columns)
+        return ", ".join(shown(name) for name in self.columns)
 
     def where(self, row: int) -> str:
         """Return where in the file a row is, for messages."""
@@ -64,13 +72,32 @@ class Table:
         values = self.columns[name]
         if values.dtype.kind in "biuf":
             return values.astype(np.float64)
+        if values.dtype.kind in "mM":
+            raise InputError(
+                f"{self.path}: {name!r} holds dates or durations, but numbers are "
+                "needed: convert it, or choose other columns."
+            )
         for row, text in enumerate(values):
             if not _is_float(text, self.decimal):
                 raise InputError(
-                    f"{self.path}, column {name!r}, {self.where(row)}: {text!r} is not "
-                    "a number; correct it or leave the cell empty."
+                    f"{self.path}, column {name!r}, {self.where(row)}: {shown(text)} "
+                    "is not a number; correct it or leave the cell empty."
                 )
         return np.array([_to_float(text, self.decimal) for text in values])
+
+
+def shown(text: str) -> str:
+    """Return a text for a message: quoted, and not endless."""
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
+
+
+def masked(name: str) -> str:
+    """Return a name for a header, as one that no spreadsheet takes for a formula."""
+    return f"'{name}" if name.startswith(FORMULA_SIGNS) else name
+
+
+def _unmasked(name: str) -> str:
+    return name[1:] if name[:1] == "'" and name[1:].startswith(FORMULA_SIGNS) else name
 
 
 def read_text(path: Path) -> str:
@@ -123,22 +150,23 @@ def _layout(
         raise InputError(f"{path} is empty: a header and rows of numbers are needed.")
     head = [line for _, line in kept[:20]]
     separator = _sniff(head) if separator is None else separator
-    if len(separator) != 1:
+    if not isinstance(separator, str) or len(separator) != 1:
         raise InputError(
             f"The separator is {separator!r} but must be one character; a blank stands "
             "for any white space."
         )
-    decimal = _sniff_decimal(head, separator) if decimal is None else decimal
-    if decimal not in {".", ","}:
+    top = _all_cells(path, kept[:20], separator)
+    decimal = _sniff_decimal(top, separator) if decimal is None else decimal
+    if decimal not in (".", ","):
         raise InputError(f"decimal is {decimal!r} but must be a point or a comma.")
-    first = _cells(head[0], separator)
+    first = top[0]
     headed = not all(
         _is_float(cell, decimal) or is_date(cell) for cell in first if cell
     )
     rows = kept[headed:]
     if not rows:
         raise InputError(f"{path} has a header but no rows: nothing was recorded.")
-    names = first if headed else [""] * len(first)
+    names = [_unmasked(n) for n in first] if headed else [""] * len(first)
     return _Layout(
         separator, decimal, names, [s for _, s in rows], [n for n, _ in rows]
     )
@@ -203,7 +231,8 @@ def _fast_table(path: Path, layout: _Layout) -> Table | None:
 def _exact_table(path: Path, layout: _Layout) -> Table:
     """Return the table with every cell as text, or say which line is at fault."""
     names = layout.names
-    cells = [_cells(line, layout.separator) for line in layout.rows]
+    numbered = list(zip(layout.lines, layout.rows, strict=True))
+    cells = _all_cells(path, numbered, layout.separator)
     for number, row in zip(layout.lines, cells, strict=True):
         # A separator at the end of a row opens a cell without content.
         if any(row[len(names) :]):
@@ -237,6 +266,23 @@ def _split_units(path: Path, columns: dict[str, Any], layout: _Layout) -> Table:
     return Table(path, named, units, short, layout.lines, layout.decimal)
 
 
+def _all_cells(
+    path: Path, numbered: list[tuple[int, str]], separator: str
+) -> list[list[str]]:
+    """Return the cells of lines, or say which line cannot be taken apart."""
+    rows = []
+    for number, line in numbered:
+        try:
+            rows.append(_cells(line, separator))
+        except csv.Error as error:
+            raise FileFormatError(
+                f"{path}: line {number} cannot be taken apart ({error}): correct it, "
+                f"or give the separator; a cell has at most {csv.field_size_limit()} "
+                "characters."
+            ) from error
+    return rows
+
+
 def _cells(line: str, separator: str) -> list[str]:
     if separator == " ":
         # A unit after a blank belongs to the name before it.
@@ -253,8 +299,8 @@ def _sniff(head: list[str]) -> str:
     return " " if any(" " in line.strip() for line in body) else ","
 
 
-def _sniff_decimal(head: list[str], separator: str) -> str:
-    cells = [cell for line in head for cell in _cells(line, separator)]
+def _sniff_decimal(rows: list[list[str]], separator: str) -> str:
+    cells = [cell for row in rows for cell in row]
     commas = separator != "," and any(DECIMAL_COMMA.fullmatch(c) for c in cells)
     return "," if commas else "."
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sparsid.results.forecast import BAND as BAND
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, told apart by all readers.
@@ -24,8 +25,26 @@ def new_axes() -> Axes:
     return axes  # type: ignore[no-any-return]
 
 
+def plain_text(artist: Artist) -> None:
+    """Show the text of a figure or of axes as it is: a name is no formula."""
+    from matplotlib.axis import Axis
+    from matplotlib.text import Text
+    from matplotlib.ticker import FuncFormatter
+
+    texts = {*artist.findobj(Text)}
+    for axis in cast("list[Axis]", artist.findobj(Axis)):
+        # Powers of ten beside an axis are formulas indeed.
+        texts -= {*axis.findobj(Text)} - {axis.label}
+        if isinstance(axis.get_major_formatter(), FuncFormatter):
+            texts |= {tick.label1 for tick in axis.get_major_ticks()}
+    for text in texts:
+        text.set_usetex(False)
+        text.set_parse_math(False)
+
+
 def plain_frame(ax: Axes) -> None:
-    """Leave what a reader needs: two spines and a faint grid."""
+    """Leave what a reader needs: plain text, two spines and a faint grid."""
+    plain_text(ax)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(True, color=GRID, lw=0.6)
     ax.set_axisbelow(True)
