@@ -1,9 +1,9 @@
-"""What the automatic mode should try: structures compared without the test record.
+"""State-space structures compared without the test record.
 
     python benchmarks/candidates.py --workers 2 --out docs/results/candidates.json
 
-Copies of each structure, as the automatic mode makes them, are fitted without one
-eighth of the record each. Their error over these blocks is what the automatic mode
+Copies of each structure, are fitted without one
+eighth of the record each. Their error over these blocks is what a choice
 chooses by; that of their median over the test record is what it should choose by, for
 realisations of simulated systems that are not scored elsewhere (seeds from 100 on).
 """
@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 import sparsid
-from sparsid.automatic import NEURONS, STATES, VARIANTS, clearly_best
 from sparsid.datasets import simulated_tanks, systems
 from sparsid.datasets.benchmark import Benchmark
 from sparsid.fitting.cross_validation import Errors, held_out_errors, held_out_fits
@@ -28,6 +27,9 @@ from sparsid.parallel.local import ONE_CORE, keep_freed_memory
 from sparsid.validation.calibration import BLOCKS, TRIAL_CYCLES, TRIAL_STARTS
 
 Row = dict[str, Any]
+# States beyond the outputs and neurons of the first candidates, and what is then changed.
+STATES, NEURONS = (1, 2), 6
+VARIANTS: tuple[dict[str, Any], ...] = ({"hidden": (12,)}, {"prior": "shape"})
 # States (of one output), neurons, kind of prior.
 STRUCTURES = (
     (2, 6, "row+column"),
@@ -38,6 +40,15 @@ STRUCTURES = (
     (3, 6, "shape"),
 )
 BASE = {"neurons": NEURONS, "prior": sparsid.StateSpace().prior}
+
+
+def clearly_best(trials: Any, errors: Any) -> Any:
+    """Return the last one that was clearly better than the best before it."""
+    best, *others = trials
+    for trial in others:
+        if errors(trial).clearly_below(errors(best)):
+            best = trial
+    return best
 
 
 def compare(task: tuple[str, int]) -> list[Row]:
@@ -89,7 +100,7 @@ def tasks(seeds: int) -> Iterator[tuple[str, int]]:
 
 
 def chosen(rows: list[Row], pooled: bool = False) -> Row:
-    """Return the structure that the automatic mode takes of those on one record.
+    """Return the structure that is taken of those on one record.
 
     Parameters
     ----------
