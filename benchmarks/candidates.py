@@ -27,7 +27,7 @@ from sparsid.parallel.local import ONE_CORE, keep_freed_memory
 from sparsid.validation.calibration import BLOCKS, TRIAL_CYCLES, TRIAL_STARTS
 
 Row = dict[str, Any]
-# States beyond the outputs and neurons of the first candidates, and what is then changed.
+# States beyond the outputs and neurons of the first candidates, and their variants.
 STATES, NEURONS = (1, 2), 6
 VARIANTS: tuple[dict[str, Any], ...] = ({"hidden": (12,)}, {"prior": "shape"})
 # States (of one output), neurons, kind of prior.

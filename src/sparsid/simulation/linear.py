@@ -268,6 +268,11 @@ def candidates(
     radius = 1.0 - 1.0 / (3.0 * max(len(run.y) for run in runs))
     found: dict[int, Member] = {}
     families = realisations(runs, regressions, orders)
+    if not families:
+        # Too few samples for a regression: any stable model is a beginning.
+        n = min(orders)
+        poles = np.diag(np.linspace(0.3, 0.9, n))
+        families = [{n: (poles, np.ones((n, signals.inputs)))}]
     for n in orders:
         best = None
         for family in families:

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from sparsid.bayes.posterior import square_root
 from sparsid.kernel.whitening import whiten
 from sparsid.models.autoregression import (
     LARGEST_ORDER,
@@ -106,9 +107,14 @@ class Evaluation:
         scale = np.sqrt(prior.variance)
         B = scale[:, None] * self.normal * scale
         B[np.diag_indices_from(B)] += 1.0
-        inverse = scipy.linalg.cho_solve(
-            (np.linalg.cholesky(B), True), np.eye(len(B)), check_finite=False
-        )
+        try:
+            inverse = scipy.linalg.cho_solve(
+                (np.linalg.cholesky(B), True), np.eye(len(B)), check_finite=False
+            )
+        except np.linalg.LinAlgError:
+            # Derivatives so large that rounding made an eigenvalue negative.
+            values, vectors = np.linalg.eigh(B)
+            inverse = (vectors / np.maximum(values, 1.0)) @ vectors.T
         return np.asarray(scale[:, None] * inverse * scale)
 
 
@@ -317,9 +323,7 @@ class Member:
     def estimated_noise(self) -> list[Autoregression]:
         """Return the noise of the residuals."""
         p, n = self.structure.parameters, self.structure.sizes.states
-        L = np.linalg.cholesky(
-            self.at.covariance(self.prior) + 1e-14 * np.eye(len(self.w))
-        )
+        L = square_root(self.at.covariance(self.prior))
         found = []
         for o in range(self.structure.sizes.outputs):
             samples = sum(run.seen[:, o].sum() for run in self.runs)

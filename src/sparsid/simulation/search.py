@@ -401,7 +401,11 @@ class Search:
             return False
         for trial in trials:
             trial.members = [
-                [m for t, f, m in left if t is trial and f == fold]
+                [
+                    m
+                    for t, f, m in left
+                    if t is trial and f == fold and np.isfinite(m.cost)
+                ]
                 for fold in range(FOLDS)
             ]
             trial.after.append(self._held_out(trial))
