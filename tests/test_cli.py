@@ -889,6 +889,18 @@ def test_held_back_part_is_the_last_of_each_record(folder: Path) -> None:
     assert (len(data.estimation[0]), len(test), test.start) == (140, 60, 140)
 
 
+def test_a_late_step_was_called_constant_without_naming_the_test_part(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "step.csv"
+    file.write_text("".join(["u,y\n", *(f"{int(t >= 90)},{t}\n" for t in range(100))]))
+    message = "(0) in samples 0 to 74, which are to be learnt from"
+    refused(tmp_path, message, "identify", file, *SMALL, "--out", tmp_path / "r")
+    with pytest.raises(InputError, match=r"moves there, lower --test-fraction\.$"):
+        load_data([file])
+    assert load_data([file], test_fraction=0.05).estimation[0].u.max() == 1.0
+
+
 def test_predictions_held_formulas_for_spreadsheets(tmp_path: Path) -> None:
     record = Record([1.0, 2.0], [3.0, 4.0], input_names="=1+1", output_names="@y")
     values = Forecast(record.y, record.y, record.y, 0, 1, None, ("@y",), ("V",))
