@@ -28,6 +28,7 @@ from sparsid.data.files import write_csv
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.datasets import Benchmark, simulated_tanks
+from sparsid.errors import InputError
 from sparsid.estimators import NARX
 from sparsid.fitting.progress import Progress
 from sparsid.models.narx import Lags
@@ -429,6 +430,40 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     identify = ["identify", tmp_path / "good.csv", "--hidden", "3", "--out"]
     refused(tmp_path, "is a file", *identify, tmp_path / "good.csv")
     refused(tmp_path, "cannot be written", *identify, "/proc/results")
+
+
+def test_places_that_were_refused_only_after_the_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparsid.cli.identify._fit", pytest.fail)
+    data = tmp_path / "good.csv"
+    data.write_text(GOOD)
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for out, name in (("a", "model.sparsid"), ("b", "report.html")):
+        (tmp_path / out / name).mkdir(parents=True)
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "pictures").write_text("mine")
+    for out, message in (
+        ("good.csv/results", f"is below the file {data}"),
+        ("good.csv/deep/results", f"is below the file {data}"),
+        ("nowhere", "is a link that leads nowhere"),
+        ("nowhere/results", "is a link that leads nowhere"),
+        ("loop", "is a link that leads nowhere"),
+        ("loop/results", "is a link that leads nowhere"),
+        ("a", "model.sparsid is a folder"),
+        ("b", "report.html is a folder"),
+        ("c", "pictures is a file"),
+    ):
+        for more in ([], ["--overwrite"]):
+            arguments = ["identify", data, *SMALL, "--out", tmp_path / out, *more]
+            refused(tmp_path, message, *arguments)
+
+
+def test_a_table_was_written_over_a_link(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "p.csv").symlink_to(tmp_path / "missing")
+    arguments = ["predict", model_file(folder), folder / "other.csv"]
+    refused(tmp_path, "--overwrite", *arguments, "--out", tmp_path / "p.csv")
 
 
 def test_unknown_options_are_usage_errors() -> None:
@@ -854,6 +889,18 @@ def test_held_back_part_is_the_last_of_each_record(folder: Path) -> None:
     assert (len(data.estimation[0]), len(test), test.start) == (140, 60, 140)
 
 
+def test_a_late_step_was_called_constant_without_naming_the_test_part(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "step.csv"
+    file.write_text("".join(["u,y\n", *(f"{int(t >= 90)},{t}\n" for t in range(100))]))
+    message = "(0) in samples 0 to 74, which are to be learnt from"
+    refused(tmp_path, message, "identify", file, *SMALL, "--out", tmp_path / "r")
+    with pytest.raises(InputError, match=r"moves there, lower --test-fraction\.$"):
+        load_data([file])
+    assert load_data([file], test_fraction=0.05).estimation[0].u.max() == 1.0
+
+
 def test_predictions_held_formulas_for_spreadsheets(tmp_path: Path) -> None:
     record = Record([1.0, 2.0], [3.0, 4.0], input_names="=1+1", output_names="@y")
     values = Forecast(record.y, record.y, record.y, 0, 1, None, ("@y",), ("V",))
@@ -888,6 +935,111 @@ def test_result_folder_is_complete_or_absent(tmp_path: Path) -> None:
         (folder.part / "x").write_text("1")
         assert folder.publish() == [tmp_path / "a" / "b" / "x"]
     assert present() == ["a", "a/b", "a/b/x"]
+
+
+def filled(part: Path, *names: str) -> None:
+    for name in names:
+        (part / name).parent.mkdir(exist_ok=True)
+        (part / name).write_text("new")
+
+
+def test_results_of_two_models_were_mixed(tmp_path: Path) -> None:
+    """A report and pictures of the old model stayed beside the new one."""
+    out = tmp_path / "out"
+    old = ["model.sparsid", "report.html", "pictures/a.png", "pictures/old.svg"]
+    for name in [*old, "mine.txt", "pictures/mine.txt"]:
+        (out / name).parent.mkdir(exist_ok=True, parents=True)
+        (out / name).write_text("old")
+    with ResultFolder(out, overwrite=True) as folder:
+        filled(folder.part, "model.sparsid", "pictures/a.png")
+        published = folder.publish()
+    assert published == [out / "model.sparsid", out / "pictures"]
+    found = {str(p.relative_to(out)): p for p in out.rglob("*") if p.is_file()}
+    assert {name: path.read_text() for name, path in found.items()} == {
+        "model.sparsid": "new",
+        "pictures/a.png": "new",
+        "pictures/mine.txt": "old",
+        "mine.txt": "old",
+    }
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out"]
+
+
+def test_pictures_of_somebody_else_stay(tmp_path: Path) -> None:
+    (tmp_path / "pictures").mkdir()
+    (tmp_path / "pictures" / "mine.png").write_text("old")
+    with pytest.raises(InputError, match="already holds pictures"):
+        ResultFolder(tmp_path, overwrite=False)
+    with ResultFolder(tmp_path, overwrite=True) as folder:
+        filled(folder.part, "model.sparsid", "report.html", "pictures/a.png")
+        folder.publish()
+    pictures = sorted(p.name for p in (tmp_path / "pictures").iterdir())
+    assert pictures == ["a.png", "mine.png"]
+
+
+def test_a_failed_exchange_leaves_the_old_results_and_keeps_the_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    filled(out, "model.sparsid", "result.json")
+    for path in out.iterdir():
+        path.write_text("old")
+    rename = Path.rename
+
+    def fail(self: Path, target: Path) -> Path:
+        if self.parent.name == "new" and self.name == "result.json":
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    with ResultFolder(out, overwrite=True) as folder:
+        filled(folder.part, "model.sparsid", "result.json")
+        monkeypatch.setattr(Path, "rename", fail)
+        with pytest.raises(OSError, match=r"No space left .*kept in") as error:
+            folder.publish()
+    kept = Path(str(error.value).split("kept in ")[1])
+    assert kept.is_relative_to(tmp_path)
+    for place, content in ((out, "old"), (kept, "new")):
+        assert sorted(p.name for p in place.iterdir()) == [
+            "model.sparsid",
+            "result.json",
+        ]
+        assert {p.read_text() for p in place.iterdir()} == {content}
+
+
+def test_results_were_lost_if_their_place_was_taken_during_the_fit(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "deep" / "results"
+
+    def take(*_: Any) -> None:
+        out.mkdir(parents=True)
+        (out / "theirs").write_text("x")
+
+    monkeypatch.setattr("sparsid.cli.identify.write_picture", take)
+    arguments = ["identify", folder / "pump.csv", "--input", "voltage", *SMALL]
+    result = run(*arguments, "--out", out)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1].startswith("sparsid: the results could not")
+    kept = Path(result.stderr.strip().split("kept in ")[1])
+    assert sparsid.load(kept / "model.sparsid").max_lag_ == 2
+    assert [p.name for p in out.iterdir()] == ["theirs"]
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_results_stay_where_they_are_if_no_other_place_takes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+
+    def fail(*_: Any, **__: Any) -> str:
+        raise OSError("disk full")
+
+    with ResultFolder(out, overwrite=False) as folder:
+        filled(folder.part, "model.sparsid")
+        filled(out, "theirs")
+        monkeypatch.setattr("sparsid.cli.results.mkdtemp", fail)
+        with pytest.raises(OSError, match="kept in"):
+            folder.publish()
+    assert (folder.part / "model.sparsid").read_text() == "new"
 
 
 # -- models --------------------------------------------------------------------------

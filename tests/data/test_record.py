@@ -358,3 +358,22 @@ def test_an_endless_index_ended_in_a_traceback(index: object, message: str) -> N
     empty = pd.Series([], index=pd.Index([], dtype=float), dtype=float)
     with pytest.raises(InputError, match="no rows"):
         records_from_frames(None, empty)
+
+
+@pytest.mark.parametrize("value", [1e200, -1e200, 1.1e100])
+def test_values_whose_squares_overflow_made_a_record(value: float) -> None:
+    for u, y, name in (([1, value], [1, 2], "u"), ([1, 2], [1, value], "y")):
+        with pytest.raises(InputError, match=rf"'{name}' is .* at sample 1, but only"):
+            Record(u, y)
+    scaling = Scaling.of(Record([1e100, -1e100], [1.0, 2.0]))
+    assert np.isfinite(scaling.u_std).all()
+
+
+def test_a_step_was_called_constant_without_saying_where() -> None:
+    record = Record(np.repeat([0.0, 1.0], 50), np.arange(100.0))
+    assert Scaling.of(record).u_std[0] == 0.5
+    with pytest.raises(InputError, match=r"'u' is constant \(1\) in samples 50 to 99"):
+        Scaling.of(record[50:])
+    parts = [record[50:60], record[80:]]
+    with pytest.raises(InputError, match=r"\(1\) in the 30 samples of 2 stretches"):
+        Scaling.of(parts)

@@ -368,3 +368,14 @@ def test_zero_thresholds_remove_nothing() -> None:
     state = random_state(NETWORK)
     cut = pruning.threshold(state, 0.0, 0.0)
     assert all(live.all() for live in pruning.live_weights(cut))
+
+
+def test_a_signal_that_is_constant_but_for_rounding_overflowed() -> None:
+    """A step at the first sample leaves such a regressor."""
+    rng = np.random.default_rng(0)
+    moving = rng.normal(size=(197, 2))
+    signals = np.hstack([moving, np.full((197, 1), 0.1)])
+    assert (signals - signals.mean(0))[:, 2].any()
+    alone = pruning._unexplained(signals)
+    np.testing.assert_allclose(alone[:, :2], pruning._unexplained(moving))
+    assert np.abs(alone[:, 2]).max() < 1e-12

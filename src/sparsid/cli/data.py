@@ -12,6 +12,7 @@ from typing import Any
 from sparsid import datasets
 from sparsid.data.files import read_records
 from sparsid.data.record import Record, check_compatible
+from sparsid.data.scaling import Scaling
 from sparsid.datasets import Benchmark
 from sparsid.errors import InputError
 
@@ -110,6 +111,7 @@ def load_data(
     if fraction == 0.0:
         return Data(title, source, records, "none")
     parts = [record.split(fraction) for record in records]
+    _check_moving([first for first, _ in parts], fraction)
     return Data(
         title,
         source,
@@ -132,6 +134,17 @@ def _divisible(pieces: list[Record], fraction: float) -> list[Record]:
             sum(map(len, pieces)) - sum(map(len, good)),
         )
     return good
+
+
+def _check_moving(estimation: list[Record], fraction: float) -> None:
+    """Refuse channels that rest until the test part begins, as a late step does."""
+    try:
+        Scaling.of(estimation)
+    except InputError as error:
+        raise InputError(
+            f"{error} The last {100 * fraction:g} % are held back for a test: if it "
+            "moves there, lower --test-fraction."
+        ) from error
 
 
 def benchmark_data(benchmark: Benchmark) -> Data:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 import numpy as np
@@ -24,42 +25,48 @@ MODEL, PREDICTIONS = "model.sparsid", "predictions.csv"
 RESULT, PICTURE = "result.json", "simulation.png"
 REPORT, PICTURES = "report.html", "pictures"
 FILES = (MODEL, PREDICTIONS, RESULT, PICTURE, REPORT)
+PICTURE_SUFFIXES = (".png", ".svg")
 
 
 class ResultFolder:
-    """Collects files in a folder beside the wanted one, and moves them at the end.
+    """Collects files out of sight, and puts them in their place all at once.
 
-    Making the folder first shows early that it can be written. Left without
-    `publish`, nothing remains.
+    What cannot be written is refused before there is anything to write. Left without
+    `publish`, nothing remains; if `publish` fails, the files are kept elsewhere.
 
     Parameters
     ----------
     out
         The wanted folder; it may exist.
     overwrite
-        Whether results that are in it may be replaced. Other files stay.
+        Whether results that are in it may be replaced, all of them: none is left
+        beside those of another model. Other files stay.
+
+    Attributes
+    ----------
+    part
+        The folder to write to.
     """
 
     def __init__(self, out: Path, overwrite: bool) -> None:
         self.out = out
-        if out.exists() and not out.is_dir():
-            raise InputError(f"--out {out} is a file: give a folder.")
-        present = [name for name in FILES if (out / name).exists()]
+        self._home = _nearest_folder(out)
+        self._left = False
+        _check_places(out)
+        present = [name for name in (*FILES, PICTURES) if os.path.lexists(out / name)]
         if present and not overwrite:
             raise InputError(
                 f"{out} already holds {', '.join(present)}: choose another folder with "
                 "--out, or replace the results with --overwrite."
             )
-        home = out.parent.absolute()
-        while not home.is_dir():
-            home = home.parent
-        self.part = home / f".{out.name or 'sparsid'}.{os.getpid()}.part"
 
     def __enter__(self) -> ResultFolder:
         try:
+            # Where it is, a rename suffices to publish.
+            room = mkdtemp(prefix=".sparsid-", suffix=".part", dir=self._home)
+            self._room = Path(room)
+            self.part = self._room / "new"
             self.part.mkdir()
-            if self.out.is_dir() and not os.access(self.out, os.W_OK):
-                raise PermissionError(13, "Permission denied")
         except OSError as error:
             raise InputError(
                 f"{self.out} cannot be written ({error.strerror}): choose another "
@@ -68,25 +75,120 @@ class ResultFolder:
         return self
 
     def __exit__(self, *reason: Any) -> None:
-        shutil.rmtree(self.part, ignore_errors=True)
+        if not self._left:
+            shutil.rmtree(self._room, ignore_errors=True)
 
     def publish(self) -> list[Path]:
-        """Move the files to their place and return their paths."""
-        found = (path for path in self.part.rglob("*") if path.is_file())
-        made = sorted(path.relative_to(self.part) for path in found)
-        for name in made:
-            (self.out / name).parent.mkdir(parents=True, exist_ok=True)
-            (self.part / name).replace(self.out / name)
-        # Pictures by their folder: the list is read by people.
-        shown = dict.fromkeys(self.out / name.parts[0] for name in made)
-        return list(shown)
+        """Put the files in their place and return their paths.
+
+        Pictures count by their folder: the list is read by people.
+        """
+        names = sorted(path.name for path in self.part.iterdir())
+        try:
+            if self._home == self.out:
+                self._exchange(names)
+            else:
+                self.out.parent.mkdir(parents=True, exist_ok=True)
+                self.part.rename(self.out)
+        except OSError as error:
+            raise OSError(
+                f"the results could not be put into {self.out} "
+                f"({error.strerror or error}): they are kept in {self._keep()}"
+            ) from error
+        return [self.out / name for name in names]
+
+    def _exchange(self, names: list[str]) -> None:
+        """Replace the results in a folder; after an error it is as it was."""
+        old = self._room / "old"
+        old.mkdir()
+        # Pictures come with a report; without one the folder is somebody else's.
+        reported = os.path.lexists(self.out / REPORT)
+        ours = dict.fromkeys((*FILES, *names))
+        leaving = [name for name in ours if os.path.lexists(self.out / name)]
+        if reported and (self.out / PICTURES).is_dir() and PICTURES not in leaving:
+            leaving.append(PICTURES)
+        moves = [(self.out / name, old / name) for name in leaving]
+        moves += [(self.part / name, self.out / name) for name in names]
+        if PICTURES in leaving:
+            moves += _strangers(self.out, old, self.part, reported)
+        done: list[tuple[Path, Path]] = []
+        try:
+            for source, target in moves:
+                target.parent.mkdir(exist_ok=True)
+                source.rename(target)
+                done.append((source, target))
+        except BaseException:
+            for source, target in reversed(done):
+                target.rename(source)
+            raise
+
+    def _keep(self) -> Path:
+        """Return a folder that has the files, beside the wanted one if possible."""
+        name = self.out.absolute().name or "sparsid-results"
+        for home in (self.out.absolute().parent, Path(gettempdir())):
+            try:
+                kept = Path(mkdtemp(prefix=f"{name}-kept-", dir=home))
+            except OSError:
+                continue
+            try:
+                shutil.move(self.part, kept / name)
+            except OSError:
+                shutil.rmtree(kept, ignore_errors=True)
+                continue
+            return kept / name
+        # Where they are, then: out of sight, but not lost.
+        self._left = True
+        return self.part
+
+
+def _nearest_folder(out: Path) -> Path:
+    """Return the folder that is meant, or the one above that exists."""
+    for place in (out, *out.absolute().parents):
+        if place.is_dir():
+            return place
+        if place.is_symlink() and not place.exists():
+            raise InputError(
+                f"--out {out}: {place} is a link that leads nowhere: remove it, or "
+                "give another folder."
+            )
+        if place.exists():
+            below = "is a file" if place == out else f"is below the file {place}"
+            raise InputError(f"--out {out} {below}: give a folder.")
+    raise InputError(f"--out {out} does not exist, and cannot be made.")
+
+
+def _check_places(out: Path) -> None:
+    """Refuse a folder in which the place of a file is taken by a folder, or so."""
+    for name in FILES:
+        if (out / name).is_dir():
+            raise InputError(
+                f"{out / name} is a folder, where a file would be written: remove it, "
+                "or choose another folder with --out."
+            )
+    if os.path.lexists(out / PICTURES) and not (out / PICTURES).is_dir():
+        raise InputError(
+            f"{out / PICTURES} is a file, where a folder would be written: remove it, "
+            "or choose another folder with --out."
+        )
+
+
+def _strangers(
+    out: Path, old: Path, part: Path, reported: bool
+) -> list[tuple[Path, Path]]:
+    """Return how the files that are no pictures of ours go back to their folder."""
+    return [
+        (old / PICTURES / path.name, path)
+        for path in (out / PICTURES).iterdir()
+        if not (reported and path.suffix in PICTURE_SUFFIXES)
+        and not (part / PICTURES / path.name).exists()
+    ]
 
 
 def check_new_file(path: Path, overwrite: bool) -> None:
     """Refuse a file that cannot be written, or must not be replaced."""
     if path.is_dir():
         raise InputError(f"--out {path} is a folder: give the name of a file.")
-    if path.exists() and not overwrite:
+    if os.path.lexists(path) and not overwrite:
         raise InputError(
             f"{path} exists: choose another name with --out, or replace it with "
             "--overwrite."

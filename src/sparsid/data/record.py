@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Two sampling times count as equal within this share: a file rounds its time stamps.
 DT_TOLERANCE = 1e-6
+# Values up to this size can be squared and summed without overflow.
+LARGEST = 1e100
 # Where a table keeps what it cannot say itself: `frame.attrs[NOTES]`.
 NOTES = "sparsid"
 
@@ -31,8 +33,9 @@ class Record:
     u
         Inputs, 1-D or (time, channel); None for a series without inputs.
     y
-        Outputs, 1-D or (time, channel). NaN marks a gap. Tables need the same index,
-        without jumps; `sparsid.data.tables.records_from_frames` cuts at jumps.
+        Outputs, 1-D or (time, channel). NaN marks a gap; values beyond 1e100 are
+        refused. Tables need the same index, without jumps;
+        `sparsid.data.tables.records_from_frames` cuts at jumps.
     dt
         Sampling time in seconds.
     input_names, output_names
@@ -373,6 +376,14 @@ def _check_values(values: Any, names: tuple[str, ...]) -> None:
         raise InputError(
             f"Channel {names[channel]!r} is infinite at sample {sample}: mark missing "
             "values with NaN."
+        )
+    huge = np.argwhere(np.abs(values) > LARGEST)
+    if huge.size:
+        sample, channel = huge[0]
+        raise InputError(
+            f"Channel {names[channel]!r} is {values[sample, channel]:g} at sample "
+            f"{sample}, but only values up to {LARGEST:g} can be computed with: "
+            "correct it, use another unit, or mark missing values with NaN."
         )
     empty = np.flatnonzero(np.isnan(values).all(axis=0))
     if empty.size:

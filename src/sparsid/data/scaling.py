@@ -36,8 +36,9 @@ class Scaling:
         """Return mean and deviation over all measured samples of all records."""
         records = listed(records)
         check_compatible(records)
-        u_mean, u_std = _moments([r.u for r in records], records[0].input_names)
-        y_mean, y_std = _moments([r.y for r in records], records[0].output_names)
+        where = _extent(records)
+        u_mean, u_std = _moments([r.u for r in records], records[0].input_names, where)
+        y_mean, y_std = _moments([r.y for r in records], records[0].output_names, where)
         return cls(u_mean, u_std, y_mean, y_std)
 
     def scale_u(self, u: Any) -> Any:
@@ -57,7 +58,15 @@ class Scaling:
         return s * self.y_std
 
 
-def _moments(parts: list[Any], names: tuple[str, ...]) -> tuple[Any, Any]:
+def _extent(records: list[Record]) -> str:
+    """Return which samples are meant, for messages: they may be part of a record."""
+    first, last = records[0], records[-1]
+    if len(records) > 1:
+        return f"the {sum(map(len, records))} samples of {len(records)} stretches"
+    return f"samples {first.start} to {last.start + len(last) - 1}"
+
+
+def _moments(parts: list[Any], names: tuple[str, ...], where: str) -> tuple[Any, Any]:
     values = np.concatenate(parts)
     empty = np.flatnonzero(np.isnan(values).all(axis=0))
     if empty.size:
@@ -68,7 +77,8 @@ def _moments(parts: list[Any], names: tuple[str, ...]) -> tuple[Any, Any]:
     if constant.size:
         k = constant[0]
         raise InputError(
-            f"Channel {names[k]!r} is constant ({mean[k]:g}) and cannot be scaled: "
-            "leave it out, or use a record in which it moves."
+            f"Channel {names[k]!r} is constant ({mean[k]:g}) in {where}, which are to "
+            "be learnt from: leave it out, or use a record in which it moves there; "
+            "parts that are held back do not count."
         )
     return mean, std

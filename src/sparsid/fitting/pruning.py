@@ -25,6 +25,8 @@ Mask = NDArray[np.bool_]
 LADDER = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 # Activations that others explain to this relative accuracy count as redundant.
 COLLINEAR = 1e-10
+# Deviations below this share of a signal's size are rounding.
+ROUNDING = 1e-14
 
 
 # -- what is there -----------------------------------------------------------------
@@ -253,7 +255,9 @@ def remove(
 def _unexplained(signals: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return each signal's residual after regression on the others and a constant."""
     centred = signals - signals.mean(0)
-    spread = centred.std(0) + 1e-300
+    # What is left of a constant is rounding, and must not be blown up.
+    rounding = ROUNDING * np.abs(signals).max(0) + 1e-300
+    spread = np.maximum(centred.std(0), rounding)
     scaled = centred / spread
     G = scaled.T @ scaled / len(scaled) + COLLINEAR * np.eye(scaled.shape[1])
     P = np.linalg.inv(G)
