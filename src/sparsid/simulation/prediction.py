@@ -18,8 +18,6 @@ Values = NDArray[np.float64]
 # Orders that are tried, and rows that each coefficient needs.
 ORDERS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
 ROWS_EACH = 5
-# Share of the columns' squares that is added to make near-copies tell apart.
-RIDGE = 1e-9
 
 
 def residual_model(
@@ -35,18 +33,19 @@ def residual_model(
         return ResidualModel.none(nu, np.broadcast_to(variance, (ny,)).copy())
     scale = np.sqrt(np.mean(X**2, axis=0))
     X = X / np.where(scale > 0.0, scale, 1.0)
-    gram, cross = X.T @ X, X.T @ Y
-    squares = Y.T @ Y
+    # Of a slow system all lags are nearly the same: squares of their columns would lose
+    # the digits that tell them apart.
+    triangle = np.linalg.qr(np.concatenate([X, Y], axis=1), mode="r")
+    own, target = triangle[:, : X.shape[1]], triangle[:, X.shape[1] :]
     best: tuple[float, Values, Values, Values] | None = None
     for order in ORDERS:
         for driven in (False, True):
             columns = _columns(order, driven, most, ny, nu)
             if len(columns) * ROWS_EACH > len(Y):
                 continue
-            sub = gram[np.ix_(columns, columns)].copy()
-            sub[np.diag_indices_from(sub)] += RIDGE * len(Y)
-            theta = np.linalg.solve(sub, cross[columns])
-            left = squares - theta.T @ cross[columns]
+            theta = np.linalg.lstsq(own[:, columns], target, rcond=None)[0]
+            error = target - own[:, columns] @ theta
+            left = error.T @ error
             variance = np.maximum(np.diagonal(left) / len(Y), 1e-14)
             score = len(Y) * np.log(variance).sum() + np.log(len(Y)) * theta.size
             if best is None or score < best[0]:
