@@ -5,9 +5,9 @@ import pytest
 from scipy.linalg import toeplitz
 from scipy.signal import lfilter
 from scipy.stats import multivariate_normal
-from sparsid.simulation.noise import Autoregression
 
 from sparsid.kernel.whitening import whiten
+from sparsid.models.autoregression import Autoregression
 
 LENGTH = 40
 # Coefficients of stable autoregressions, nearest sample first.

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from scipy.linalg import toeplitz
 from scipy.signal import lfilter
-from sparsid.simulation.noise import Autoregression
 
 from sparsid.kernel.activations import TANH
+from sparsid.models.autoregression import Autoregression
 from sparsid.models.canonical import Pole, Sizes
 from sparsid.models.structures.cascade import cascade
 from sparsid.models.structures.linear import linear
@@ -131,7 +131,7 @@ def test_the_cost_is_minus_twice_the_log_evidence_of_the_linearised_model() -> N
     theta = 0.3 * rng.normal(size=structure.parameters)
     prior = prior_of(structure, theta + 0.1, 1, Variances())
     member = Member(structure, [run], theta, np.full((1, 1), 0.2), prior, [law()])
-    y, _, dy, _ = structure.sensitivities(theta, np.array([0.2]), run.u)
+    y, _, dy = structure.sensitivities(theta, np.array([0.2]), run.u)
     J, r = dy[:, 0, :-1], (run.y - y)[:, 0]
     h = lfilter([1.0], [1.0, *-COLOUR], np.eye(1, 500)[0])
     S = 0.02 * toeplitz([h[k:] @ h[: len(h) - k] for k in range(25)])

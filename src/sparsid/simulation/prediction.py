@@ -16,8 +16,9 @@ from sparsid.models.residual_model import ResidualModel
 Values = NDArray[np.float64]
 
 # Orders that are tried, and rows that each coefficient needs.
-ORDERS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
+ORDERS = range(21)
 ROWS_EACH = 5
+FORMS = ("autoregression", "driven", "regression")
 
 
 def residual_model(
@@ -31,32 +32,31 @@ def residual_model(
         whole = np.concatenate(residuals)
         variance = np.nanmean(whole**2, axis=0) if np.isfinite(whole).any() else 1.0
         return ResidualModel.none(nu, np.broadcast_to(variance, (ny,)).copy())
-    scale = np.sqrt(np.mean(X**2, axis=0))
-    X = X / np.where(scale > 0.0, scale, 1.0)
     # Of a slow system all lags are nearly the same: squares of their columns would lose
     # the digits that tell them apart.
-    triangle = np.linalg.qr(np.concatenate([X, Y], axis=1), mode="r")
+    both = np.concatenate([X, Y], axis=1)
+    triangle = np.asarray(np.linalg.qr(both, mode="r"))
     own, target = triangle[:, : X.shape[1]], triangle[:, X.shape[1] :]
-    best: tuple[float, Values, Values, Values] | None = None
+    best: tuple[float, Values, Values] | None = None
     for order in ORDERS:
-        for driven in (False, True):
-            columns = _columns(order, driven, most, ny, nu)
-            if len(columns) * ROWS_EACH > len(Y):
+        for form in FORMS:
+            free, fixed = _form(form, order, most, ny, nu)
+            if free.shape[1] * ROWS_EACH > len(Y):
                 continue
-            theta = np.linalg.lstsq(own[:, columns], target, rcond=None)[0]
-            error = target - own[:, columns] @ theta
+            columns, goal = own @ free, target - own @ fixed
+            size = np.linalg.norm(columns, axis=0)
+            size[size == 0.0] = 1.0
+            theta = np.linalg.lstsq(columns / size, goal, rcond=None)[0]
+            error = goal - columns / size @ theta
             left = error.T @ error
             variance = np.maximum(np.diagonal(left) / len(Y), 1e-14)
             score = len(Y) * np.log(variance).sum() + np.log(len(Y)) * theta.size
             if best is None or score < best[0]:
-                best = (float(score), columns, theta, left)
+                whole = fixed + free @ (theta / size[:, None])
+                spare = max(len(Y) - free.shape[1], 1)
+                best = (float(score), whole, left / spare)
     assert best is not None
-    _, columns, theta, left = best
-    full = np.zeros((X.shape[1], ny))
-    full[columns] = theta
-    full /= np.where(scale > 0.0, scale, 1.0)[:, None]
-    spare = max(len(Y) - len(columns), 1)
-    return _unpacked(full, left / spare, most, ny, nu)
+    return _unpacked(best[1], best[2], most, ny, nu)
 
 
 def _rows(
@@ -84,16 +84,26 @@ def _rows(
     return np.concatenate(X), np.concatenate(Y)
 
 
-def _columns(order: int, driven: bool, most: int, ny: int, nu: int) -> Values:
-    """Return the columns of a model of an order, with inputs and runs or without."""
-    found = list(range(order * ny))
-    if driven:
-        first = most * ny
-        found += range(first, first + (order + 1) * nu)
-        first += (most + 1) * nu
-        found += range(first, first + (order + 1) * ny)
-        found.append(first + (most + 1) * ny)
-    return np.array(found, dtype=int)
+def _form(form: str, order: int, most: int, ny: int, nu: int) -> tuple[Values, Values]:
+    """Return how a form's free coefficients make up those of all columns.
+
+    Coefficients are ``fixed + free @ theta``. An "autoregression" of the residual knows
+    nothing else; "driven", it sees inputs and runs, too; a "regression" is that of
+    outputs on outputs and inputs, whatever the run says.
+    """
+    inputs, runs = most * ny, most * ny + (most + 1) * nu
+    one = np.eye(runs + (most + 1) * ny + 1)
+    fixed = np.zeros((len(one), ny))
+    past = one[:, : order * ny]
+    seen = one[:, inputs : inputs + (order + 1) * nu]
+    if form == "autoregression":
+        return past, fixed
+    if form == "driven":
+        run = one[:, runs : runs + (order + 1) * ny]
+        return np.concatenate([past, seen, run, one[:, -1:]], axis=1), fixed
+    before = one[:, runs + ny : runs + (order + 1) * ny]
+    fixed[runs : runs + ny] = -np.eye(ny)
+    return np.concatenate([past + before, seen, one[:, -1:]], axis=1), fixed
 
 
 def _unpacked(

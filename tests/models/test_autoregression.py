@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_toeplitz
 from scipy.signal import lfilter
-from sparsid.simulation.noise import Autoregression, moments_of
+
+from sparsid.models.autoregression import Autoregression, moments_of
 
 AR2 = np.array([1.2, -0.5])
 INNOVATION = 0.3
@@ -52,7 +53,7 @@ def test_variances_ahead_are_those_of_the_impulse_response() -> None:
 def test_samples_of_an_autoregression_give_order_and_coefficients() -> None:
     e = np.sqrt(INNOVATION) * np.random.default_rng(0).normal(size=5000)
     v = lfilter([1.0], [1.0, *-AR2], e)
-    noise = Autoregression.of(moments_in(v, 12), len(v))
+    noise = Autoregression.of(moments_in(v, 12), float(len(v)))
     assert noise.order == 2
     np.testing.assert_allclose(noise.coefficients, AR2, atol=0.05)
     assert noise.variances[-1] == pytest.approx(INNOVATION, rel=0.05)
@@ -64,7 +65,7 @@ def test_white_noise_has_order_zero() -> None:
     assert exact.variance == 1.0
     for seed in range(5):
         v = np.random.default_rng(seed).normal(size=1000)
-        assert Autoregression.of(moments_in(v, 12), len(v)).order == 0
+        assert Autoregression.of(moments_in(v, 12), float(len(v))).order == 0
 
 
 @pytest.mark.parametrize(
