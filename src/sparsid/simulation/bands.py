@@ -32,6 +32,8 @@ class FoldRuns:
     ----------
     residuals, deviations
         Scaled errors and what the copy expected of them; NaN where it had learnt.
+    errors
+        Scaled errors wherever an output was measured.
     inputs, runs
         Scaled inputs and free runs.
     blocks
@@ -40,6 +42,7 @@ class FoldRuns:
 
     residuals: list[Values]
     deviations: list[Values]
+    errors: list[Values]
     inputs: list[Values]
     runs: list[Values]
     blocks: list[NDArray[np.int64]]
@@ -52,7 +55,7 @@ class FoldRuns:
         copies: Sequence[Sequence[Member]],
     ) -> FoldRuns:
         """Return the runs of the copies of each fold, from their fitted starts."""
-        found = FoldRuns([], [], [], [], [])
+        found = FoldRuns([], [], [], [], [], [])
         for fold, (model, members) in enumerate(zip(folds, copies, strict=True)):
             if model is None:
                 continue
@@ -61,7 +64,9 @@ class FoldRuns:
                 centre, std = model.spread_from(starts, run.u)
                 where = hidden(signals.block_of[r], fold)
                 counted = where[:, None] & (run.seen > 0)
-                found.residuals.append(np.where(counted, run.y - centre, np.nan))
+                error = np.where(run.seen > 0, run.y - centre, np.nan)
+                found.errors.append(error)
+                found.residuals.append(np.where(counted, error, np.nan))
                 found.deviations.append(np.where(counted, std, np.nan))
                 found.inputs.append(run.u[:, :-1])
                 found.runs.append(centre)

@@ -215,7 +215,9 @@ class _Fit:
             for fold in copies
         ]
         held_out = FoldRuns.of(signals, delays, folds, copies)
-        residual = residual_model(held_out.residuals, held_out.inputs, held_out.runs)
+        residual = residual_model(
+            held_out.residuals, held_out.errors, held_out.inputs, held_out.runs
+        )
         factors = held_out.factors(residual)
         return replace(
             first,

@@ -22,12 +22,25 @@ FORMS = ("autoregression", "driven", "regression")
 
 
 def residual_model(
-    residuals: Sequence[Values], u: Sequence[Values], runs: Sequence[Values]
+    residuals: Sequence[Values],
+    errors: Sequence[Values],
+    u: Sequence[Values],
+    runs: Sequence[Values],
 ) -> ResidualModel:
-    """Return the model of residuals, stretch by stretch; NaN where there is none."""
+    """Return the model of what free runs leave over, stretch by stretch.
+
+    Parameters
+    ----------
+    residuals
+        Errors of the runs that are to be predicted, (time, output); others are NaN.
+    errors
+        Errors of the runs that predictions may know; NaN where nothing was measured.
+    u, runs
+        Inputs and free runs.
+    """
     ny, nu = residuals[0].shape[1], u[0].shape[1]
     most = max(ORDERS)
-    X, Y = _rows(residuals, u, runs, most)
+    X, Y = _rows(residuals, errors, u, runs, most)
     if len(Y) < 2 * ROWS_EACH:
         whole = np.concatenate(residuals)
         variance = np.nanmean(whole**2, axis=0) if np.isfinite(whole).any() else 1.0
@@ -60,18 +73,22 @@ def residual_model(
 
 
 def _rows(
-    residuals: Sequence[Values], u: Sequence[Values], runs: Sequence[Values], most: int
+    residuals: Sequence[Values],
+    errors: Sequence[Values],
+    u: Sequence[Values],
+    runs: Sequence[Values],
+    most: int,
 ) -> tuple[Values, Values]:
     """Return regressors and residuals of the samples whose lags are all known.
 
     Columns: residuals of lag 1 to ``most``, inputs and runs of lag 0 to ``most``, one.
     """
     X, Y = [], []
-    for r, v, s in zip(residuals, u, runs, strict=True):
+    for r, e, v, s in zip(residuals, errors, u, runs, strict=True):
         n = len(r) - most
         if n <= 0:
             continue
-        columns = [r[most - k : len(r) - k] for k in range(1, most + 1)]
+        columns = [e[most - k : len(r) - k] for k in range(1, most + 1)]
         for signal in (v, s):
             columns += [signal[most - k : len(r) - k] for k in range(most + 1)]
         stack = np.concatenate([*columns, np.ones((n, 1))], axis=1)
