@@ -12,7 +12,7 @@ poles, which stay inside the unit circle whatever their parameters.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -192,6 +192,53 @@ class Structure:
             dtype=np.int64,
         )
 
+    def reduced(self, keep: NDArray[np.bool_]) -> tuple[Structure, NDArray[np.bool_]]:
+        """Return a structure with fewer parameters, and which of them it has.
+
+        Entries that are not kept are zero. Neurons that nothing follows from go, too,
+        with everything that leads to them.
+
+        Parameters
+        ----------
+        keep
+            For every parameter; those of poles stay in any case.
+        """
+        keep = keep.copy()
+        keep[: self.leading] = True
+        entries = list(zip(self.free, keep[self.leading :], strict=True))
+        sizes, matrices = self.sizes, self._by_name(self.fixed)
+        needed = (matrices["E"] != 0.0).any(0) | (matrices["G"] != 0.0).any(0)
+        for (matrix, _, j), stays in entries:
+            if matrix in "EG" and stays:
+                needed[j] = True
+        for k, (matrix, i, _) in enumerate(self.free):
+            if matrix in "FH" and not needed[i]:
+                keep[self.leading + k] = False
+        number = np.cumsum(needed) - 1
+        free = [
+            (
+                matrix,
+                int(number[i]) if matrix in "FH" else i,
+                int(number[j]) if matrix in "EG" else j,
+            )
+            for k, (matrix, i, j) in enumerate(self.free)
+            if keep[self.leading + k]
+        ]
+        fixed = [
+            m[needed] if name in "FH" else m[:, needed] if name in "EG" else m
+            for name, m in matrices.items()
+        ]
+        structure = replace(
+            self,
+            sizes=replace(sizes, neurons=int(needed.sum())),
+            fixed=np.concatenate([m.ravel() for m in fixed]),
+            free=tuple(free),
+            factors=self.factors[keep[self.leading :]],
+            kinds=self.kinds[needed],
+            limits=self.limits[needed],
+        )
+        return structure, keep
+
     def _pole_entries(self, theta: Values) -> Any:
         first = 0
         for pole in self.poles:
@@ -234,7 +281,10 @@ class Structure:
 
     def named(self, theta: Values) -> dict[str, Values]:
         """Return the matrices by name."""
-        c, sizes = self.matrices(theta), self.sizes
+        return self._by_name(self.matrices(theta))
+
+    def _by_name(self, c: Values) -> dict[str, Values]:
+        sizes = self.sizes
         return {
             name: c[sizes.offsets[name] :][: shape[0] * shape[1]].reshape(shape)
             for name, shape in sizes.shapes.items()

@@ -83,9 +83,10 @@ class FoldRuns:
             left = r - residual.expected(r, u, s, 1)
             one.append(np.where(_followed(r, residual.order), left, np.nan))
         ahead = np.concatenate(one) / np.sqrt(residual.variance_ahead(1))
+        block = np.concatenate(self.blocks)
         return BandFactors(
-            tuple(_factor(z) for z in ahead.T),
-            tuple(_factor(z) for z in (errors / deviations).T),
+            tuple(_blocked_factor(z, block) for z in ahead.T),
+            tuple(_blocked_factor(z, block) for z in (errors / deviations).T),
         )
 
     def coverage(self) -> dict[str, Any]:
@@ -105,7 +106,7 @@ class FoldRuns:
             if not here.any():
                 continue
             others = np.where(here, np.nan, z)
-            factors = np.array([_factor(column) for column in others.T])
+            factors = np.array([_blocked_factor(other, block) for other in others.T])
             inside = z <= half * factors
             shares.append(float(inside[here].mean()))
             wide = 2.0 * half * factors * deviations
@@ -126,6 +127,21 @@ def _factor(z: Values) -> float:
     if len(known) < FEWEST_ERRORS:
         return 1.0
     return max(float(np.quantile(known, LEVEL) / norm.ppf(0.5 + 0.5 * LEVEL)), 1e-6)
+
+
+def _blocked_factor(z: Values, block: NDArray[np.int64]) -> float:
+    """Return the factor that holds a block which had no part in it, in the mean.
+
+    Errors of one block resemble each other: the quantile of all of them is too small
+    for a block to come. Each block is therefore tried with the factor of the others,
+    and the factor of all is made larger until so many errors would have been held.
+    """
+    whole = _factor(z)
+    tried = []
+    for k in np.unique(block[np.isfinite(z)]):
+        here = block == k
+        tried.append(z[here] / _factor(np.where(here, np.nan, z)))
+    return whole * max(_factor(np.concatenate(tried)), 1.0) if tried else whole
 
 
 def _followed(residual: Values, order: int) -> NDArray[np.bool_]:

@@ -133,7 +133,7 @@ class _Fit:
             best = None
         if best is None:
             return self._linear(linear)
-        return self._ensemble(best, linear)
+        return self._ensemble(search.sparse(best), linear)
 
     def _told(self, stage: Stage) -> bool:
         finished = [t.rms for t in self.search.trials if np.isfinite(t.rms)]

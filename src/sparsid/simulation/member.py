@@ -271,6 +271,12 @@ class Member:
         before = ((self.w - self.prior.mean) ** 2 / self.prior.variance).sum()
         return bool(squares + paid < self.at.squares + before + VOLUME_SLACK)
 
+    def expect(self, prior: Prior) -> None:
+        """Go on with another prior."""
+        at = self.at
+        self.prior, self.cost = prior, at.cost(self.w, prior)
+        self.damping = min(self.damping, START_DAMPING)
+
     def update_prior(self, power: float = 0.5) -> None:
         """Update the variances of the groups if the cost falls by it.
 

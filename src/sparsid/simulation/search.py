@@ -35,6 +35,7 @@ from sparsid.simulation.candidates import (
 from sparsid.simulation.even_output import looks_folded, signed
 from sparsid.simulation.linear import LARGEST, LARGEST_MIMO, candidates
 from sparsid.simulation.member import Member, Run
+from sparsid.simulation.pruning import pruned
 from sparsid.simulation.signals import FOLDS, Errors, Signals
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,8 @@ LISTEN_EVERY = 0.5
 COLOURED_FROM = 45
 # Cycles with nothing hidden; members that go on, from each fold.
 LAST_CYCLES, LAST_KEPT = 30, 2
+# A pruned model may be so much worse in held-out blocks.
+PRUNED_PRICE = 1.02
 # A member whose held-out error is so many times the best of its fold is left out.
 WORSE = 1.3
 
@@ -96,6 +99,7 @@ class Trial:
     errors: Errors = field(default_factory=Errors.none)
     # Held-out error after each round.
     after: list[float] = field(default_factory=list)
+    pruned: bool = False
 
     @property
     def rms(self) -> float:
@@ -109,8 +113,8 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """That of the candidate."""
-        return self.candidate.name
+        """That of the candidate, and whether it was pruned."""
+        return self.candidate.name + ", pruned" * self.pruned
 
 
 @dataclass(frozen=True)
@@ -365,8 +369,7 @@ class Search:
         """Advance candidates by a round; return False if it was cut short."""
         jobs: list[tuple[Trial, int, int]] = []
         for trial in trials:
-            costly = trial.candidate.parameters**2 * self.signals.samples > COSTLY
-            starts = plan.fewer if costly else plan.starts
+            starts = plan.fewer if self._costly(trial) else plan.starts
             jobs += [
                 (trial, fold, fold + s)
                 for fold in range(FOLDS)
@@ -412,6 +415,9 @@ class Search:
             log.debug("%s: %s: held-out error %.4f", name, trial.name, trial.rms)
         return True
 
+    def _costly(self, trial: Trial) -> bool:
+        return trial.candidate.parameters**2 * self.signals.samples > COSTLY
+
     def _held_out(self, trial: Trial) -> float:
         """Find the errors of the median over members where they have not learnt."""
         trial.errors = Errors.none()
@@ -437,6 +443,39 @@ class Search:
         return member
 
     # -- the end ---------------------------------------------------------------------
+
+    def sparse(self, best: Trial) -> Trial:
+        """Return a candidate without what the evidence of its members does not support.
+
+        Members stay as they are where that makes them worse in held-out blocks.
+        """
+        jobs = [
+            (fold, member)
+            for fold, members in enumerate(best.members)
+            for member in members[:LAST_KEPT]
+        ]
+        attempts = 4 if self._costly(best) else 12
+
+        def one(job: tuple[int, Member]) -> Member:
+            fold, full = job
+            few = pruned(full, lambda m, n: self._to(m, m.age + n), attempts).rest()
+            before, after = (
+                self.signals.held_out(m.outputs(), fold).rms for m in (full, few)
+            )
+            return few if after <= PRUNED_PRICE * before else full
+
+        found = Trial(best.candidate, pruned=True)
+        try:
+            for (fold, _), member in zip(
+                jobs, self._map("pruning", one, jobs), strict=True
+            ):
+                found.members[fold].append(member)
+        except StoppedError:
+            self.cut_short = True
+            return best
+        self._held_out(found)
+        self.trials.append(found)
+        return found if found.rms <= PRUNED_PRICE * best.rms else best
 
     def best_members(self, best: Trial, count: int) -> list[Member]:
         """Return members of all folds that did well where they had not learnt."""

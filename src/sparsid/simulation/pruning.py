@@ -1,0 +1,170 @@
+"""Removals that the evidence checks: what the data do not support is taken away.
+
+Near a fitted member the parameters are Gaussian, N(w, C), with the prior N(m, V).
+Taking a group g away changes -2 log evidence by
+
+    w_g' C_gg^-1 w_g + log|C_gg| - log|V_gg| - m_g' V_gg^-1 m_g,
+
+the ratio of both densities at zero (Savage and Dickey). Groups whose removal lowers it
+are taken away one after the other. That is how they are found only: they fade while the
+member takes steps, because zero may be far, and stay away if the cost of the whole
+member fell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsid.models.canonical import Structure
+from sparsid.simulation.member import Member, Prior
+
+Values = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Chosen = NDArray[np.bool_]
+
+# Share of the entries that may go at once; attempts at most.
+SHARE, ATTEMPTS = 0.3, 12
+# Cycles in which entries fade, the variance of their prior falling by this factor each
+# time, and cycles without them.
+FADING, FACTOR, CYCLES = 10, 0.2, 8
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussian:
+    """Where the parameters are, how sure that is, and what was expected of them."""
+
+    w: Values
+    covariance: Values
+    prior: Prior
+
+    def changes(self, groups: list[Whole]) -> Values:
+        """Return by how much -2 log evidence grows without each group."""
+        found = np.full(len(groups), np.inf)
+        for k, own in enumerate(groups):
+            C, v = self.covariance[np.ix_(own, own)], self.prior.variance[own]
+            sign, volume = np.linalg.slogdet(C)
+            if sign > 0:
+                w, m = self.w[own], self.prior.mean[own]
+                found[k] = w @ np.linalg.solve(C, w) + volume
+                found[k] -= np.log(v).sum() + (m**2 / v).sum()
+        return found
+
+    def without(self, own: Whole) -> Gaussian:
+        """Return what is left if parameters are zero."""
+        C = self.covariance
+        along = np.linalg.solve(C[np.ix_(own, own)], C[own])
+        w, covariance = self.w - along.T @ self.w[own], C - C[own].T @ along
+        w[own] = 0.0
+        return Gaussian(w, covariance, self.prior)
+
+
+def pruned(
+    member: Member, go_on: Callable[[Member, int], Member], attempts: int = ATTEMPTS
+) -> Member:
+    """Return a member without what the evidence does not support.
+
+    Parameters
+    ----------
+    go_on
+        Advances a member by so many cycles.
+    attempts
+        How often removals are tried.
+    """
+    # Which parameter of the first member each one is, and groups that have to stay.
+    names = np.arange(member.structure.parameters)
+    firm: set[frozenset[int]] = set()
+    share = SHARE
+    for _ in range(attempts):
+        most = max(int(share * len(member.structure.free)), 1)
+        found = _removals(member, names, firm, most)
+        if not found:
+            break
+        gone = np.zeros(len(member.w), dtype=bool)
+        gone[np.concatenate(found)] = True
+        fresh = _faded(member, gone, go_on)
+        if fresh.cost < member.cost:
+            _, stay = member.structure.reduced(~gone[: len(names)])
+            member, names = fresh, names[stay]
+        elif len(found) == 1:
+            firm.add(frozenset(names[found[0]]))
+        else:
+            share = min(share, len(np.concatenate(found)) / len(names)) / 3.0
+    return member
+
+
+def _removals(
+    member: Member, names: Whole, firm: set[frozenset[int]], most: int
+) -> list[Whole]:
+    """Return groups that go, about ``most`` parameters, worst first."""
+    at = Gaussian(member.w, member.at.covariance(member.prior), member.prior)
+    gone = np.zeros(len(member.w), dtype=bool)
+    found: list[Whole] = []
+    for groups in _groupings(member.structure):
+        groups = [own for own in groups if frozenset(names[own]) not in firm]
+        while gone.sum() < most:
+            left = [own for own in groups if not gone[own].any()]
+            changes = at.changes(left)
+            if not len(changes) or not changes.min() < 0.0:
+                break
+            own = left[int(np.argmin(changes))]
+            at = at.without(own)
+            gone[own] = True
+            found.append(own)
+    return found
+
+
+def _faded(
+    member: Member, gone: Chosen, go_on: Callable[[Member, int], Member]
+) -> Member:
+    """Return a member whose entries were pulled to zero step by step, then left out."""
+    old, prior = member.structure, member.prior
+    groups, mean = prior.groups.copy(), prior.mean.copy()
+    groups[gone], mean[gone] = -1, 0.0
+    variance = np.minimum(prior.variance, 4.0 * member.w**2 + 1e-8)
+    fading = Member(old, member.runs, member.theta, member.starts, prior, member.noise)
+    fading.age = member.age
+    for k in range(1, FADING + 1):
+        now = np.where(gone, variance * FACTOR**k, fading.prior.variance)
+        fading.expect(Prior(mean, now, groups))
+        fading = go_on(fading, 1)
+    return go_on(without(fading, gone), CYCLES)
+
+
+def _groupings(structure: Structure) -> Iterator[list[Whole]]:
+    """Return groups of parameters: of neurons, single ones, of sources and paths."""
+    effects: dict[int, list[int]] = {}
+    paths: dict[tuple[str, int], list[int]] = {}
+    single = []
+    for k, (matrix, _, j) in enumerate(structure.free):
+        p = structure.leading + k
+        if matrix in "EG":
+            effects.setdefault(j, []).append(p)
+        elif matrix in "FHD":
+            paths.setdefault((matrix, j), []).append(p)
+        if matrix != "A":
+            single.append(np.array([p]))
+    yield [np.array(own) for own in effects.values()]
+    yield single
+    yield [np.array(own) for own in paths.values() if len(own) > 1]
+
+
+def without(member: Member, gone: Chosen) -> Member:
+    """Return a member whose structure lacks parameters."""
+    old, w = member.structure, member.w
+    structure, stay = old.reduced(~gone[: old.parameters])
+    keep = np.append(stay, np.ones(len(w) - old.parameters, dtype=bool))
+    prior = member.prior
+    fresh = Member(
+        structure,
+        member.runs,
+        w[: old.parameters][stay],
+        w[old.parameters :].reshape(len(member.runs), -1),
+        Prior(prior.mean[keep], prior.variance[keep], prior.groups[keep]),
+        member.noise,
+    )
+    fresh.age = member.age
+    return fresh
