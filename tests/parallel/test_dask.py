@@ -21,7 +21,7 @@ from small_systems import sparse_system, tank
 from test_pool import awaited_pid, ended
 from typer.testing import CliRunner
 
-from sparsid import NARX, InputError, StateSpace, estimators
+from sparsid import NARX, InputError, StateSpace
 from sparsid.cli.app import app
 from sparsid.fitting import member_groups
 from sparsid.fitting.cross_validation import (
@@ -150,7 +150,9 @@ def test_starts_are_the_same_there(address: str) -> None:
 
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimators, "hire", lambda scheduler: Inline())
+    monkeypatch.setattr(
+        "sparsid.estimators.state_space.hire", lambda scheduler: Inline()
+    )
 
 
 @pytest.mark.usefixtures("inline")

@@ -1,0 +1,164 @@
+"""What all estimators have in common: one interface, whatever is inside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from sparsid.data.record import Record
+from sparsid.data.tables import as_records
+from sparsid.errors import InputError
+from sparsid.fitting.outcome import Outcome
+from sparsid.fitting.progress import Report
+from sparsid.results.base import FittedModel
+from sparsid.validation.scores import fit_percent
+
+# What `score` gives a free run that diverged: finite, and below any run that did not.
+DIVERGED_SCORE = -1000.0
+
+F = TypeVar("F", bound=FittedModel)
+
+
+class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
+    """What all models have in common: one interface, whatever is inside."""
+
+    fitted_: F
+
+    def fit(
+        self,
+        u: Any,
+        y: Any = None,
+        *,
+        dt: float | None = None,
+        progress: Report | None = None,
+        scheduler: str | None = None,
+    ) -> Self:
+        """Fit the model and return it.
+
+        Parameters
+        ----------
+        u
+            A record, several records, or inputs as array, Series or DataFrame.
+        y
+            Outputs, if ``u`` is inputs. DataFrames whose index has jumps count as
+            separate records: no regressor crosses a jump.
+        dt
+            Sampling time of arrays; records carry theirs.
+        progress
+            Called after every cycle with a ``Progress``; returning True ends the fit
+            with the best model so far.
+        scheduler
+            Address of a Dask scheduler whose workers do the starts, as in
+            ``"tcp://host:8786"``. An argument of the fit and not of the model: where
+            the work was done changes nothing about the model or its file.
+        """
+        records = as_records(u, y, dt)
+        self.fitted_ = self._fit(records, progress, scheduler)
+        return self
+
+    def score(self, u: Any, y: Any = None) -> float:
+        """Return the free-run fit ``1 - ||y - y_sim|| / ||y - mean(y)||``.
+
+        1 is perfect, 0 no better than the mean. The mean over outputs and gap-free
+        stretches, each counting alike; a run that diverges counts -1000. The first
+        samples only start the run; stretches not longer than the largest lag are left
+        out.
+        """
+        scores = []
+        for record in as_records(u, y, self._fitted.channels.dt):
+            for segment in record.segments():
+                if len(segment) > self.max_lag_ + 1:
+                    run = self._fitted.simulate(segment, samples=0)
+                    fit = np.asarray(fit_percent(segment, run)) / 100.0
+                    scores.append(np.maximum(fit, DIVERGED_SCORE))
+        if not scores:
+            raise InputError(
+                f"no stretch is longer than the largest lag of {self.max_lag_}: give a "
+                "longer record"
+            )
+        return float(np.mean(scores))
+
+    def summary(self) -> str:
+        """Return what was identified, as text."""
+        from sparsid.results.summary import summary
+
+        return summary(self._fitted)
+
+    def save(self, path: str | Path, *, overwrite: bool = True) -> None:
+        """Write the model to one self-contained file."""
+        from sparsid.results.storage import save
+
+        save(self, path, overwrite=overwrite)
+
+    def report(self, records: Any, path: str | Path, **options: Any) -> Any:
+        """Write a self-contained HTML page about the model on records.
+
+        Returns the `Diagnosis` that it shows; see `sparsid.report.write_report` for
+        the options.
+        """
+        from sparsid.report import write_report
+
+        check_is_fitted(self, "fitted_")
+        return write_report(self, records, path, **options)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """Return what a notebook shows: the summary of a fitted model."""
+        if not hasattr(self, "fitted_"):
+            return {"text/plain": repr(self)}
+        from html import escape
+
+        text = self.summary()
+        return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
+
+    # -- learnt attributes ---------------------------------------------------------
+
+    @property
+    def _fitted(self) -> F:
+        check_is_fitted(self, "fitted_")
+        return self.fitted_
+
+    @property
+    def kept_(self) -> float:
+        """Share of the weights kept, biases not counted."""
+        return self._fitted.weights_kept / self._fitted.weights_total
+
+    @property
+    def noise_std_(self) -> NDArray[np.float64]:
+        """Estimated noise standard deviation per output, in its unit."""
+        return self._fitted.noise_std
+
+    @property
+    def outcome_(self) -> Outcome:
+        """How the fit ended."""
+        return self._fitted.outcome
+
+    @property
+    def history_(self) -> dict[str, NDArray[np.float64]]:
+        """Cost, noise, kept share and evidence, cycle by cycle."""
+        return self._fitted.history
+
+    @property
+    def max_lag_(self) -> int:
+        """Number of measured outputs that start a run."""
+        raise NotImplementedError
+
+    # -- what models differ in -----------------------------------------------------
+
+    def _fit(
+        self, records: list[Record], progress: Report | None, scheduler: str | None
+    ) -> F:
+        raise NotImplementedError
+
+    def _one_record(self, u: Any, y: Any) -> Record:
+        records = as_records(u, y, self._fitted.channels.dt)
+        if len(records) > 1:
+            raise InputError(
+                f"{len(records)} records were given, or a table whose index jumps: "
+                "predict them one by one"
+            )
+        return records[0]

@@ -1,0 +1,117 @@
+"""The canonical form, everything chosen inside the records, as an estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sparsid.data.record import Record
+from sparsid.errors import InputError
+from sparsid.estimators.base import Estimator
+from sparsid.fitting.progress import Report
+from sparsid.results.forecast import Forecast
+from sparsid.results.simulator import FittedSimulator
+from sparsid.simulation.fit import fit_simulator
+from sparsid.simulation.search import Wanted
+
+
+class Simulator(Estimator[FittedSimulator]):
+    """Model fitted to its free run, linear first, kind and size by held-out blocks.
+
+    ``x+ = A x + B u + E n, y = C x + D u + G n`` with neurons ``n = phi(F x + H u)``,
+    every input with its own dead time, poles of A inside the unit circle. The linear
+    model comes first and stays if nothing is clearly better in blocks of the records
+    that were not learnt from.
+
+    Parameters
+    ----------
+    structure
+        ``"auto"``; ``"linear"``; ``"linear first"``, neurons beside a linear model;
+        ``"cascade"``, leaky states in a row that may saturate; ``"even output"``, a
+        filtered modulus.
+    states, neurons
+        Fix their number; None: chosen.
+    budget
+        Seconds that the fit may take, about; None: as long as it takes.
+    workers
+        Threads; None: one for every core.
+    seed
+        Makes results repeatable.
+    """
+
+    def __init__(
+        self,
+        structure: str = "auto",
+        states: int | None = None,
+        neurons: int | None = None,
+        *,
+        budget: float | None = None,
+        workers: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.structure = structure
+        self.states = states
+        self.neurons = neurons
+        self.budget = budget
+        self.workers = workers
+        self.seed = seed
+
+    def _fit(
+        self, records: list[Record], progress: Report | None, scheduler: str | None
+    ) -> FittedSimulator:
+        if scheduler is not None:
+            raise InputError(
+                "scheduler: a simulator is fitted in threads of this computer; leave "
+                "it out"
+            )
+        return fit_simulator(records, Wanted.checked(self.get_params()), progress)
+
+    def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
+        """Return predictions ``horizon`` samples ahead of the measured outputs.
+
+        Parameters
+        ----------
+        u
+            A record, or inputs with the measured outputs as ``y``.
+        """
+        return self._fitted.predict(self._one_record(u, y), horizon)
+
+    def simulate(
+        self,
+        u: Any,
+        y_init: Any = None,
+        *,
+        samples: int = 100,
+        seed: int = 0,
+        sampled: bool = False,
+    ) -> Forecast:
+        """Return the free run over a record, or over inputs alone.
+
+        Parameters
+        ----------
+        u
+            A record: the start state is fitted to its first outputs. Or inputs: the run
+            starts from the state in which the first estimation record started.
+        y_init
+            Measured outputs that settle the start of a run over inputs.
+        samples, seed, sampled
+            ``samples=0``: no standard deviation. With ``sampled`` it is that of so many
+            runs with drawn parameters; else of the linearised model, without drawing.
+        """
+        return self._fitted.simulate(
+            u, y_init, samples=samples, seed=seed, sampled=sampled
+        )
+
+    @property
+    def log_evidence_(self) -> float:
+        """Log evidence of the best member, of the standardised outputs."""
+        return self._fitted.best_log_evidence
+
+    @property
+    def members_(self) -> FittedSimulator:
+        """The members; ``members_.member(k)`` is one of them."""
+        return self._fitted
+
+    @property
+    def max_lag_(self) -> int:
+        """Number of measured outputs that start a run."""
+        return self._fitted.start_samples
