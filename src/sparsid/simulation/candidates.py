@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,27 +52,43 @@ class Candidate(Protocol):
         """
 
 
+class Way(NamedTuple):
+    """How inputs reach a linear model, and whether it adds up what it gets."""
+
+    delays: tuple[int, ...]
+    integrator: bool = False
+
+    def __str__(self) -> str:
+        late = " and ".join(str(d) for d in self.delays)
+        parts = [f"dead time {late}"] * any(self.delays)
+        return ", ".join(["integrator"] * self.integrator + parts)
+
+
 class Bases:
-    """Linear models of every fold, delay and order: each is fitted once."""
+    """Linear models of every fold, way and order: each is fitted once."""
 
     def __init__(self, signals: Signals) -> None:
         self.signals = signals
-        self._found: dict[tuple[tuple[int, ...], int, int | None], Member] = {}
+        self._found: dict[tuple[Way, int, int | None], Member] = {}
 
-    def add(
-        self, delays: tuple[int, ...], fold: int | None, found: dict[int, Member]
-    ) -> None:
+    def fitted(
+        self, way: Way, fold: int | None, orders: Sequence[int]
+    ) -> dict[int, Member]:
+        """Return models of some orders."""
+        return candidates(
+            self.signals, way.delays, fold, orders, integrator=way.integrator
+        )
+
+    def add(self, way: Way, fold: int | None, found: dict[int, Member]) -> None:
         """Keep models that were fitted together."""
         for order, member in found.items():
-            self._found[delays, order, fold] = member
+            self._found[way, order, fold] = member
 
-    def get(
-        self, delays: tuple[int, ...], order: int, fold: int | None
-    ) -> Member | None:
+    def get(self, way: Way, order: int, fold: int | None) -> Member | None:
         """Return a model, if there is one of this order."""
-        key = (delays, order, fold)
+        key = (way, order, fold)
         if key not in self._found:
-            self.add(delays, fold, candidates(self.signals, delays, fold, [order]))
+            self.add(way, fold, self.fitted(way, fold, [order]))
         return self._found.get(key)
 
 
@@ -80,17 +97,22 @@ class LinearFirst:
     """Neurons beside a linear model; with ``polynomial``, a square and a cube, too."""
 
     bases: Bases
-    delays: tuple[int, ...]
+    way: Way
     order: int
     neurons: int = linear_first.NEURONS
     polynomial: bool = False
 
     @property
+    def delays(self) -> tuple[int, ...]:
+        """Those of its way."""
+        return self.way.delays
+
+    @property
     def name(self) -> str:
         """What tells it from others."""
-        late = f", dead time {_listed(self.delays)}" if any(self.delays) else ""
-        more = ", square and cube" if self.polynomial else ""
-        return f"linear first, {self.order} states, {self.neurons} neurons{more}{late}"
+        parts = ["linear first", f"{self.order} states", f"{self.neurons} neurons"]
+        parts += ["square and cube"] * self.polynomial + [str(self.way)]
+        return ", ".join(part for part in parts if part)
 
     @property
     def parameters(self) -> int:
@@ -101,7 +123,7 @@ class LinearFirst:
         self, fold: int | None, start: int, rng: np.random.Generator
     ) -> Member | None:
         """Return a member beside the fold's linear model, along one direction."""
-        base = self.bases.get(self.delays, self.order, fold)
+        base = self.bases.get(self.way, self.order, fold)
         if base is None:
             return None
         kinds = [TANH] * self.neurons + [SQUARE, CUBE] * self.polynomial
@@ -168,7 +190,7 @@ class EvenOutput:
         self, fold: int | None, start: int, rng: np.random.Generator
     ) -> Member | None:
         """Return a member beside the fold's linear model of the signed outputs."""
-        base = self.signed.get(self.delays, self.order, fold)
+        base = self.signed.get(Way(self.delays), self.order, fold)
         if base is None:
             return None
         way = self.ways[start % len(self.ways)]
@@ -193,10 +215,6 @@ def rate_of(signals: Signals) -> float:
     steps = np.concatenate([np.diff(y, axis=0).ravel() for y in signals.y])
     steps = steps[np.isfinite(steps)]
     return float(np.clip(RATE_FACTOR * np.sqrt(np.mean(steps**2)), 0.01, 1.0))
-
-
-def _listed(delays: tuple[int, ...]) -> str:
-    return " and ".join(str(d) for d in delays)
 
 
 def _parameters(signals: Signals, states: int, neurons: int) -> int:

@@ -380,6 +380,14 @@ class Member:
         found = [self.structure.run(self.theta, x, run.u)[1][:-1] for x, run in passed]
         return np.concatenate(found)
 
+    def covariances(self) -> list[Values]:
+        """Return the covariance of parameters and start state, run by run."""
+        p, n = self.structure.parameters, self.structure.sizes.states
+        whole = self.at.covariance(self.prior)
+        self.rest()
+        own = [np.r_[0:p, p + r * n : p + (r + 1) * n] for r in range(len(self.runs))]
+        return [whole[np.ix_(places, places)] for places in own]
+
     def shown(self, runs: Sequence[Run]) -> Member:
         """Return a member that goes on from here with other runs.
 

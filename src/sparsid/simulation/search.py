@@ -30,10 +30,11 @@ from sparsid.simulation.candidates import (
     Cascade,
     EvenOutput,
     LinearFirst,
+    Way,
     saturated,
 )
 from sparsid.simulation.even_output import looks_folded, signed
-from sparsid.simulation.linear import LARGEST, LARGEST_MIMO, candidates
+from sparsid.simulation.linear import LARGEST, LARGEST_MIMO, nearly_integrates
 from sparsid.simulation.member import Member, Run
 from sparsid.simulation.pruning import pruned
 from sparsid.simulation.signals import FOLDS, Errors, Signals
@@ -169,13 +170,24 @@ class StoppedError(Exception):
 class LinearFound:
     """The linear model: one for each fold, and one with nothing hidden."""
 
-    delays: tuple[int, ...]
+    way: Way
     order: int
     member: Member
     folds: list[Member]
     errors: Errors
-    # Held-out error by delays and order.
-    table: dict[tuple[int, ...], dict[int, Errors]]
+    # Held-out error by way and order.
+    table: dict[Way, dict[int, Errors]]
+
+    @property
+    def delays(self) -> tuple[int, ...]:
+        """Those of its way."""
+        return self.way.delays
+
+    @property
+    def name(self) -> str:
+        """What tells it from others."""
+        parts = ["linear", f"{self.order} states", str(self.way)]
+        return ", ".join(part for part in parts if part)
 
 
 @dataclass(eq=False)
@@ -221,42 +233,61 @@ class Search:
         most = int(min(most, max(signals.samples // (10 * width), 2)))
         orders = list(range(1, most + 1)) if order is None else [order]
         nothing = (0,) * signals.inputs
-        tried = sorted({nothing, dead_times(signals)})
-        jobs = [(d, f) for d in tried for f in [None, *range(FOLDS)]]
-
-        def one(job: tuple[tuple[int, ...], int | None]) -> dict[int, Member]:
-            return candidates(signals, job[0], job[1], orders)
-
-        for (delays, fold), found in zip(
-            jobs, self._map("linear models", one, jobs), strict=True
-        ):
-            self.bases.add(delays, fold, found)
-        table: dict[tuple[int, ...], dict[int, Errors]] = {}
-        for delays in tried:
-            table[delays] = {}
-            for n in orders:
-                copies = [self.bases.get(delays, n, f) for f in range(FOLDS)]
-                whole = self.bases.get(delays, n, None)
-                if whole is None or any(c is None for c in copies):
-                    continue
-                errors = Errors.none()
-                for fold, copy in enumerate(copies):
-                    assert copy is not None
-                    errors += signals.held_out(copy.outputs(), fold)
-                table[delays][n] = errors
+        ways = [Way(d) for d in sorted({nothing, dead_times(signals)})]
+        table = self._linear_errors(ways, orders)
+        adding = [
+            way._replace(integrator=True)
+            for way, row in table.items()
+            if row and self._nearly_integrates(way, row)
+        ]
+        table |= self._linear_errors(adding, orders)
         best = min(e.rms for row in table.values() for e in row.values())
-        n, _, delays = min(
-            (n, e.rms, d)
-            for d, row in table.items()
+        n, _, way = min(
+            (n, e.rms, way)
+            for way, row in table.items()
             for n, e in row.items()
             if e.rms <= SIMPLER * best
         )
         whole, *folds = (
             member
             for f in [None, *range(FOLDS)]
-            if (member := self.bases.get(delays, n, f)) is not None
+            if (member := self.bases.get(way, n, f)) is not None
         )
-        return LinearFound(delays, n, whole, folds, table[delays][n], table)
+        return LinearFound(way, n, whole, folds, table[way][n], table)
+
+    def _linear_errors(
+        self, ways: Sequence[Way], orders: Sequence[int]
+    ) -> dict[Way, dict[int, Errors]]:
+        """Return the held-out errors of linear models, by way and order."""
+        signals = self.signals
+        jobs = [(way, f) for way in ways for f in [None, *range(FOLDS)]]
+
+        def one(job: tuple[Way, int | None]) -> dict[int, Member]:
+            return self.bases.fitted(*job, orders)
+
+        for (way, fold), found in zip(
+            jobs, self._map("linear models", one, jobs), strict=True
+        ):
+            self.bases.add(way, fold, found)
+        table: dict[Way, dict[int, Errors]] = {}
+        for way in ways:
+            table[way] = {}
+            for n in orders:
+                copies = [self.bases.get(way, n, f) for f in range(FOLDS)]
+                whole = self.bases.get(way, n, None)
+                if whole is None or any(c is None for c in copies):
+                    continue
+                errors = Errors.none()
+                for fold, copy in enumerate(copies):
+                    assert copy is not None
+                    errors += signals.held_out(copy.outputs(), fold)
+                table[way][n] = errors
+        return table
+
+    def _nearly_integrates(self, way: Way, row: dict[int, Errors]) -> bool:
+        best = min(row, key=lambda n: row[n].rms)
+        member = self.bases.get(way, best, None)
+        return member is not None and nearly_integrates(member)
 
     # -- candidates ------------------------------------------------------------------
 
@@ -268,7 +299,7 @@ class Search:
         kind = wanted.structure
         signals = self.signals
         found: list[Candidate] = []
-        for delays, row in linear.table.items():
+        for way, row in linear.table.items():
             errors = {n: e.rms for n, e in row.items()}
             if not errors:
                 continue
@@ -281,7 +312,7 @@ class Search:
             orders = {n for n in orders if n in errors}
             if kind in ("auto", "linear first"):
                 found += [
-                    LinearFirst(self.bases, delays, n, **more) for n in sorted(orders)
+                    LinearFirst(self.bases, way, n, **more) for n in sorted(orders)
                 ]
         if kind == "cascade" or (kind == "auto" and self._like_a_cascade(linear)):
             ny = signals.outputs
@@ -317,8 +348,8 @@ class Search:
         c = best.candidate
         if isinstance(c, LinearFirst):
             return [
-                LinearFirst(c.bases, c.delays, c.order, 6, polynomial=True),
-                LinearFirst(c.bases, c.delays, c.order, 12),
+                LinearFirst(c.bases, c.way, c.order, 6, polynomial=True),
+                LinearFirst(c.bases, c.way, c.order, 12),
             ]
         if isinstance(c, Cascade):
             return [Cascade(c.signals, c.states, 12)]
