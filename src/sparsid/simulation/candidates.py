@@ -94,13 +94,25 @@ class Bases:
 
 @dataclass(frozen=True, eq=False)
 class LinearFirst:
-    """Neurons beside a linear model; with ``polynomial``, a square and a cube, too."""
+    """Neurons beside a linear model.
+
+    Attributes
+    ----------
+    polynomial
+        A square and a cube, too.
+    slow
+        States added for what forces leave behind.
+    chain
+        Nothing leads back from behind the neurons.
+    """
 
     bases: Bases
     way: Way
     order: int
     neurons: int = linear_first.NEURONS
     polynomial: bool = False
+    slow: int = 0
+    chain: bool = False
 
     @property
     def delays(self) -> tuple[int, ...]:
@@ -110,14 +122,19 @@ class LinearFirst:
     @property
     def name(self) -> str:
         """What tells it from others."""
-        parts = ["linear first", f"{self.order} states", f"{self.neurons} neurons"]
+        first = "filters around neurons" if self.chain else "linear first"
+        states = f"{self.order} states"
+        if self.slow:
+            states += f" and {self.slow} slow"
+        parts = [first, states, f"{self.neurons} neurons"]
         parts += ["square and cube"] * self.polynomial + [str(self.way)]
         return ", ".join(part for part in parts if part)
 
     @property
     def parameters(self) -> int:
         """How many there are, about."""
-        return _parameters(self.bases.signals, self.order, self.neurons)
+        states = self.order * (2 if self.chain else 1) + self.slow
+        return _parameters(self.bases.signals, states, self.neurons)
 
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
@@ -128,7 +145,10 @@ class LinearFirst:
             return None
         kinds = [TANH] * self.neurons + [SQUARE, CUBE] * self.polynomial
         ways = linear_first.DIRECTIONS
-        return linear_first.begun(base, ways[start % len(ways)], rng, kinds=kinds)
+        way = ways[start % len(ways)]
+        if self.chain:
+            return linear_first.chained(base, way, rng, kinds)
+        return linear_first.begun(base, way, rng, kinds, self.slow)
 
 
 @dataclass(frozen=True, eq=False)

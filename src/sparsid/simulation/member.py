@@ -12,6 +12,7 @@ Marquardt does, and taken only if the whole cost falls.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -157,6 +158,12 @@ class Member:
         """Forget what takes much memory and can be had again by an evaluation."""
         self._at = None
         return self
+
+    def copy(self) -> Member:
+        """Return a member that goes its own way from here."""
+        found = copy(self)
+        found.costs = list(self.costs)
+        return found.rest()
 
     @property
     def theta(self) -> Values:

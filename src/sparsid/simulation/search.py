@@ -98,8 +98,10 @@ class Trial:
     )
     begun: int = 0
     errors: Errors = field(default_factory=Errors.none)
-    # Held-out error after each round.
+    # Held-out error after each round, and members as they were after the best one.
     after: list[float] = field(default_factory=list)
+    best_members: list[list[Member]] = field(default_factory=list)
+    best_errors: Errors = field(default_factory=Errors.none)
     pruned: bool = False
 
     @property
@@ -111,6 +113,18 @@ class Trial:
     def everywhere(self) -> bool:
         """Whether every fold has members, and an error."""
         return all(self.members) and bool(np.isfinite(self.rms))
+
+    def note(self) -> None:
+        """Keep members as they are if they never did better in held-out blocks."""
+        self.after.append(self.rms)
+        if self.rms <= min(self.after):
+            self.best_members = [[m.copy() for m in own] for own in self.members]
+            self.best_errors = self.errors
+
+    def go_back(self) -> None:
+        """Return to the members of the best round: later ones have learnt too much."""
+        if self.after and self.best_errors.rms < self.rms:
+            self.members, self.errors = self.best_members, self.best_errors
 
     @property
     def name(self) -> str:
@@ -394,7 +408,9 @@ class Search:
             if rival is not None:
                 limit = min(limit, rival.after[min(k, len(rival.after) - 1)])
             running = [t for t in running if t.rms <= limit][: plan.most]
-        return running
+        for trial in self.trials:
+            trial.go_back()
+        return sorted(running, key=lambda t: t.rms)
 
     def _advance(self, name: str, trials: Sequence[Trial], plan: Round) -> bool:
         """Advance candidates by a round; return False if it was cut short."""
@@ -442,7 +458,8 @@ class Search:
                 ]
                 for fold in range(FOLDS)
             ]
-            trial.after.append(self._held_out(trial))
+            self._held_out(trial)
+            trial.note()
             log.debug("%s: %s: held-out error %.4f", name, trial.name, trial.rms)
         return True
 
