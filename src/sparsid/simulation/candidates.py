@@ -37,8 +37,8 @@ class Candidate(Protocol):
         """Samples by which each input comes late."""
 
     @property
-    def parameters(self) -> int:
-        """How many there are, about."""
+    def work(self) -> float:
+        """Multiplications of one evaluation, about."""
 
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
@@ -131,10 +131,10 @@ class LinearFirst:
         return ", ".join(part for part in parts if part)
 
     @property
-    def parameters(self) -> int:
-        """How many there are, about."""
+    def work(self) -> float:
+        """Multiplications of one evaluation, about."""
         states = self.order * (2 if self.chain else 1) + self.slow
-        return _parameters(self.bases.signals, states, self.neurons)
+        return _work(self.bases.signals, states, self.neurons)
 
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
@@ -170,9 +170,9 @@ class Cascade:
         return f"cascade, {self.states} states, {self.neurons} neurons"
 
     @property
-    def parameters(self) -> int:
-        """How many there are, about."""
-        return _parameters(self.signals, self.states, self.neurons)
+    def work(self) -> float:
+        """Multiplications of one evaluation, about."""
+        return _work(self.signals, self.states, self.neurons)
 
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
@@ -202,9 +202,9 @@ class EvenOutput:
         return f"even output, {self.order} states, {self.neurons} neurons"
 
     @property
-    def parameters(self) -> int:
-        """How many there are, about."""
-        return _parameters(self.signals, self.order, self.neurons)
+    def work(self) -> float:
+        """Multiplications of one evaluation, about."""
+        return _work(self.signals, self.order, self.neurons)
 
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
@@ -237,6 +237,9 @@ def rate_of(signals: Signals) -> float:
     return float(np.clip(RATE_FACTOR * np.sqrt(np.mean(steps**2)), 0.01, 1.0))
 
 
-def _parameters(signals: Signals, states: int, neurons: int) -> int:
+def _work(signals: Signals, states: int, neurons: int) -> float:
+    """Return the multiplications of sensitivities and of their normal matrix."""
     enter, leave = states + signals.inputs + 1, states + signals.outputs
-    return (neurons + leave) * enter + neurons * leave
+    parameters = (neurons + leave) * enter + neurons * leave
+    each = states**2 * parameters + signals.outputs * parameters**2
+    return float(signals.samples * each)

@@ -121,6 +121,8 @@ class _Fit:
             best = search.best(linear, self.wanted)
         if budget is not None:
             search.deadline = self.began + budget
+            # What the clock ended may go on; what the listener ended may not.
+            search.stopped = self.stopped
         forced = kind not in ("auto", "linear")
         if (
             best is not None
