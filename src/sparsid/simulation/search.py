@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, TypeVar
 
@@ -81,6 +81,9 @@ COSTLY = 35e6
 EFFORT_FIRST, EFFORT = 400e9, 250e9
 # Multiplications a second and thread that a time budget counts on.
 SPEED = 2e9
+# The winner goes on for twice as many cycles, so often at most, while its held-out
+# error falls to this share.
+MORE_ROUNDS, PAYS = 3, 0.93
 # Seconds between two looks at whether to stop.
 LISTEN_EVERY = 0.5
 # Cycles after which the residual may have a memory.
@@ -389,6 +392,8 @@ class Search:
             return [
                 LinearFirst(c.bases, c.way, c.order, 6, polynomial=True),
                 LinearFirst(c.bases, c.way, c.order, 12),
+                LinearFirst(c.bases, c.way, c.order, c.neurons, slow=1),
+                LinearFirst(c.bases, c.way, c.order, c.neurons, chain=True),
             ]
         if isinstance(c, Cascade):
             return [Cascade(c.signals, c.states, 12)]
@@ -409,7 +414,22 @@ class Search:
         for trial in tried[1:]:
             if trial.errors.clearly_below(best.errors):
                 best = trial
+        if not self.cut_short:
+            self._go_on(best)
         return best
+
+    def _go_on(self, best: Trial) -> None:
+        """Advance the best candidate as long as held-out errors still fall by it."""
+        cycles = ROUNDS[-1].cycles
+        for k in range(MORE_ROUNDS):
+            before, cycles = best.rms, 2 * cycles
+            plan = replace(ROUNDS[-1], starts=0, fewer=0, cycles=cycles)
+            cost = best.candidate.work * FOLDS * plan.kept * cycles / 2.0
+            if cost > EFFORT or not self._advance(f"more cycles {k + 1}", [best], plan):
+                break
+            best.go_back()
+            if best.rms > PAYS * before:
+                break
 
     # -- the race --------------------------------------------------------------------
 
@@ -421,7 +441,7 @@ class Search:
         Parameters
         ----------
         rival
-            Who is worse than this one was after the same round is dropped, too.
+            Who is so much worse than this one was after the same round is dropped.
         """
         running = [Trial(c) for c in found]
         for k, plan in enumerate(ROUNDS):
@@ -433,7 +453,8 @@ class Search:
             running.sort(key=lambda t: t.rms)
             limit = plan.ratio * running[0].rms
             if rival is not None:
-                limit = min(limit, rival.after[min(k, len(rival.after) - 1)])
+                before = rival.after[min(k, len(rival.after) - 1)]
+                limit = min(limit, plan.ratio * before)
             running = [t for t in running if t.rms <= limit][: plan.most]
         for trial in self.trials:
             trial.go_back()
