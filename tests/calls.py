@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparsid.fitting.outcome import Outcome
+from sparsid.results.outcome import Outcome
 from sparsid.studies import runner
 
 

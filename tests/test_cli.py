@@ -30,8 +30,8 @@ from sparsid.data.scaling import Scaling
 from sparsid.datasets import Benchmark, simulated_tanks
 from sparsid.errors import InputError
 from sparsid.estimators import NARX
-from sparsid.fitting.progress import Progress
 from sparsid.models.narx import Lags
+from sparsid.progress import Progress
 from sparsid.results.forecast import Forecast
 from sparsid.validation.baselines import Arx, persistence
 from sparsid.validation.evaluation import Part, over_segments

@@ -15,10 +15,10 @@ from sparsid.bayes.prior import start_prior
 from sparsid.bayes.variance_rules import Flat, SparseBayes
 from sparsid.fitting.descent import Descent, _updated
 from sparsid.fitting.narx_one_step import Identification, identify
-from sparsid.fitting.outcome import Outcome
 from sparsid.fitting.pruning import cut, sweep
 from sparsid.fitting.settings import Settings
 from sparsid.models.network import Network
+from sparsid.results.outcome import Outcome
 
 pytestmark = pytest.mark.usefixtures("x64")
 

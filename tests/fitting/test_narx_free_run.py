@@ -19,13 +19,13 @@ from sparsid.data.scaling import Scaling
 from sparsid.fitting import narx_free_run, saliency
 from sparsid.fitting.narx import regression, usable_segments
 from sparsid.fitting.narx_windows import windows_of
-from sparsid.fitting.outcome import Outcome
 from sparsid.fitting.random_starts import identify_many
 from sparsid.fitting.settings import make_lags, make_network, make_settings
 from sparsid.models.narx import Lags, Recursion
 from sparsid.models.narx_feedback import Feedback
 from sparsid.models.network import Network
 from sparsid.models.simulator import sensitivities
+from sparsid.results.outcome import Outcome
 
 SMALL = {"lags": 1, "hidden": (2,), "linear_path": True, "max_cycles": 120}
 NOISE = 0.1

@@ -20,10 +20,10 @@ from sparsid.fitting import pruning
 from sparsid.fitting.descent import Descent
 from sparsid.fitting.narx import choose_start
 from sparsid.fitting.narx_one_step import Identification, identify
-from sparsid.fitting.outcome import Outcome
 from sparsid.fitting.settings import METHODS, Settings
 from sparsid.models.network import Network
 from sparsid.parallel import local
+from sparsid.results.outcome import Outcome
 
 
 @pytest.fixture(scope="module")

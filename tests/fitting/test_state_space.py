@@ -20,12 +20,12 @@ from sparsid.cli.app import app
 from sparsid.data.pieces import held_out, runs_of, saturation
 from sparsid.fitting import batch_descent, state_space
 from sparsid.fitting.cross_validation import held_out_errors, held_out_fits
-from sparsid.fitting.outcome import Outcome
 from sparsid.fitting.state_space import FreeRunFit, _Member
 from sparsid.fitting.state_space_structure import StateSettings, structure_of
 from sparsid.models.network import SUBLINEAR
 from sparsid.models.simulator import outputs
 from sparsid.models.state_space import StateNetwork
+from sparsid.results.outcome import Outcome
 
 WAYS = batch_descent.DIRECTIONS
 

@@ -29,10 +29,10 @@ from sparsid.fitting.cross_validation import (
     held_out_fits,
     held_out_fits_apart,
 )
-from sparsid.fitting.outcome import Outcome
 from sparsid.parallel.dask import Cluster
 from sparsid.parallel.local import Engine
 from sparsid.parallel.pool import hire
+from sparsid.results.outcome import Outcome
 from sparsid.studies import prediction, runner, trials
 from sparsid.studies.runner import Standing, hire_for_trials, run_trials
 from sparsid.studies.store import FILE, Store, Study

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from sparsid.data.record import Record
 from sparsid.data.tables import as_records
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Report
+from sparsid.progress import ProgressCallback
 from sparsid.results.base import FittedModel
+from sparsid.results.outcome import Outcome
 from sparsid.validation.scores import fit_percent
 
 # What `score` gives a free run that diverged: finite, and below any run that did not.
@@ -35,7 +35,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         y: Any = None,
         *,
         dt: float | None = None,
-        progress: Report | None = None,
+        progress: ProgressCallback | None = None,
         scheduler: str | None = None,
     ) -> Self:
         """Fit the model and return it.
@@ -150,7 +150,10 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
     # -- what models differ in -----------------------------------------------------
 
     def _fit(
-        self, records: list[Record], progress: Report | None, scheduler: str | None
+        self,
+        records: list[Record],
+        progress: ProgressCallback | None,
+        scheduler: str | None,
     ) -> F:
         raise NotImplementedError
 

@@ -19,13 +19,13 @@ from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
 from sparsid.fitting.member_groups import run_apart, split
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Report
 from sparsid.fitting.state_space import FreeRunFit
 from sparsid.fitting.state_space_structure import check_size, prepared, structure_of
 from sparsid.parallel.pool import Crew
+from sparsid.progress import ProgressCallback
 from sparsid.results.ensemble import Ensemble, member_runs
 from sparsid.results.forecast import Channels
+from sparsid.results.outcome import Outcome
 
 # How much smaller an error has to be to count as clearly so.
 CLEARLY = 0.95
@@ -35,7 +35,7 @@ def held_out_fits(
     params: dict[str, Any],
     records: list[Record],
     blocks: int,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> list[Ensemble] | None:
     """Return an ensemble for each block, fitted without it; None if stopped."""
     with jax.enable_x64(True):
@@ -51,7 +51,7 @@ def held_out_fits_apart(
     records: list[Record],
     blocks: int,
     crew: Crew,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
     *,
     members: int,
 ) -> tuple[dict[str, list[Ensemble]], dict[str, str]]:

@@ -16,15 +16,15 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import jax
 
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Progress, Report
 from sparsid.parallel.pool import Crew
+from sparsid.progress import Progress, ProgressCallback
+from sparsid.results.outcome import Outcome
 
 
 class Fit(Protocol):
     """A fit of some members that can be sent elsewhere, and go on there."""
 
-    report: Report | None
+    report: ProgressCallback | None
 
     @property
     def cycles(self) -> int:
@@ -61,7 +61,7 @@ class Apart(NamedTuple, Generic[F]):
 
 
 def run_apart(
-    fits: Sequence[Sequence[F]], crew: Crew, report: Report | None
+    fits: Sequence[Sequence[F]], crew: Crew, report: ProgressCallback | None
 ) -> list[Apart[F]]:
     """Return the fits, each in parts that the crew ran to the cycle where all end.
 
@@ -133,7 +133,9 @@ def _joint(outcomes: Sequence[Outcome]) -> Outcome:
 # -- where the crew works ------------------------------------------------------------
 
 
-def advance(fit: F, least: int, *, report: Report) -> tuple[F, Outcome, list[Any]]:
+def advance(
+    fit: F, least: int, *, report: ProgressCallback
+) -> tuple[F, Outcome, list[Any]]:
     """Return a part after some more cycles, how these ended, and its members."""
     fit.report = report
     with jax.enable_x64(True):

@@ -19,6 +19,7 @@ from sparsid.bayes.objective import OneStep, Regression
 from sparsid.bayes.posterior import LARGEST_PIECE, Posterior, posterior_of_rows
 from sparsid.bayes.prior import Prior
 from sparsid.bayes.variance_rules import Flat, SparseBayes
+from sparsid.checks import LARGEST_COUNT, number, whole
 from sparsid.data.pieces import stretches_of
 from sparsid.data.record import Record, check_compatible, value_range
 from sparsid.data.scaling import Scaling
@@ -27,20 +28,17 @@ from sparsid.fitting.descent import SMALLEST_NOISE
 from sparsid.fitting.narx_free_run import Refined, refine
 from sparsid.fitting.narx_one_step import Found
 from sparsid.fitting.narx_windows import windows_of
-from sparsid.fitting.progress import Progress, Report
 from sparsid.fitting.random_starts import identify_many
 from sparsid.fitting.settings import (
-    LARGEST_COUNT,
     Settings,
     make_lags,
     make_network,
     make_settings,
     make_window,
-    number,
-    whole,
 )
 from sparsid.models.narx import Lags, Recursion, regression_rows
 from sparsid.models.network import Network
+from sparsid.progress import Progress, ProgressCallback
 from sparsid.results.forecast import BandFactors, Channels, Forecast
 from sparsid.results.narx import Fitted
 from sparsid.results.narx_free_run import RunFitted
@@ -84,7 +82,7 @@ class _Common(NamedTuple):
 def fit_records(
     params: dict[str, Any],
     records: list[Record],
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
     scheduler: str | None = None,
 ) -> Fitted:
     """Return the model fitted to the one-step error, or then to the free run.
@@ -231,7 +229,7 @@ def _refined(
     window: int | None,
     settings: Settings,
     start: int,
-    report: Report | None,
+    report: ProgressCallback | None,
 ) -> Refined:
     """Return a start, fitted to its free run."""
 

@@ -25,18 +25,19 @@ from sparsid.bayes.curvature.forms import scales, unflatten
 from sparsid.bayes.noise import Noise
 from sparsid.bayes.objective import FreeRun
 from sparsid.bayes.posterior import LARGEST_COVARIANCE, Posterior, of_system
+from sparsid.bayes.run_priors import start_outputs_prior
 from sparsid.bayes.variance_rules import SparseBayes
 from sparsid.data.runs import Runs
 from sparsid.errors import InputError
 from sparsid.fitting import batch_descent, pruning, saliency
 from sparsid.fitting.narx_one_step import Found
 from sparsid.fitting.narx_windows import Windows
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Progress, Report
 from sparsid.fitting.settings import Settings
 from sparsid.models.narx import Recursion
 from sparsid.models.narx_feedback import Feedback
 from sparsid.models.network import REGRESSORS
+from sparsid.progress import Progress, ProgressCallback
+from sparsid.results.outcome import Outcome
 
 # By how much a run is first pulled towards what was measured, the gain below which it
 # may be let go, and the cycles at each gain.
@@ -101,7 +102,7 @@ def refine(
     windows: Windows,
     settings: Settings,
     total: int,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> Refined:
     """Return the network of a one-step fit, fitted to its free run.
 
@@ -127,7 +128,7 @@ class _Refinement:
         windows: Windows,
         settings: Settings,
         total: int,
-        report: Report | None,
+        report: ProgressCallback | None,
     ) -> None:
         self.before, self.windows = found, windows
         self.settings, self.total, self.report = settings, total, report
@@ -311,7 +312,9 @@ class _Refinement:
     def _with_starts(self, head: State, starts: NDArray[np.float64]) -> State:
         """Return the state of network and start outputs, as the only member."""
         state = State(
-            (*head.params, starts), (*head.prior, self.model.start_prior), head.noise
+            (*head.params, starts),
+            (*head.prior, start_outputs_prior(self.model)),
+            head.noise,
         )
         # Of one type throughout: programs are compiled for types as well.
         member: State = jax.tree.map(

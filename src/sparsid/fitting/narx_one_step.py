@@ -29,10 +29,11 @@ from sparsid.bayes.prior import start_prior
 from sparsid.bayes.variance_rules import Norm, SparseBayes
 from sparsid.fitting import pruning
 from sparsid.fitting.descent import Descent
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import History, Progress, Report
+from sparsid.fitting.progress import History
 from sparsid.fitting.settings import Settings
 from sparsid.models.network import REGRESSORS, Network, Params
+from sparsid.progress import Progress, ProgressCallback
+from sparsid.results.outcome import Outcome
 
 # Variance of the noise at the start, of standardised outputs. A cold start at the true
 # noise stalls, at the output's variance it is slow.
@@ -85,7 +86,7 @@ def identify(
     settings: Settings,
     *,
     key: Array,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> Found:
     """Return the network identified from one random start.
 
@@ -108,7 +109,7 @@ class Identification:
         settings: Settings,
         *,
         key: Array,
-        report: Report | None = None,
+        report: ProgressCallback | None = None,
     ) -> None:
         self.settings, self.report = settings, report
         self.total = network.weights

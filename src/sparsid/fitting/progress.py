@@ -1,40 +1,12 @@
-"""What a running fit tells its caller, and what is kept of its course."""
+"""What is kept of the course of a fit."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.bayes.cost import log_evidence
 from sparsid.fitting.descent import Descent
-
-
-@dataclass(frozen=True)
-class Progress:
-    """A look at a running fit; noise is the variance per scaled output.
-
-    ``start`` is one of so many starts, or of so many groups of members: see ``part``. A
-    search over candidates says in ``text`` how far it has come.
-    """
-
-    phase: str
-    cycle: int
-    max_cycles: int
-    cost: float
-    noise: NDArray[np.float64]
-    kept: float
-    seconds: float
-    start: int = 0
-    starts: int = 1
-    part: str = "start"
-    text: str = ""
-
-
-# Called after every cycle; True asks for an end.
-Report = Callable[[Progress], bool | None]
 
 
 class History:

@@ -12,10 +12,10 @@ from threadpoolctl import threadpool_limits
 
 from sparsid.bayes.objective import Regression
 from sparsid.fitting.narx_one_step import Found, identify
-from sparsid.fitting.progress import Progress, Report
 from sparsid.fitting.settings import Settings
 from sparsid.models.network import Network
 from sparsid.parallel.pool import hire
+from sparsid.progress import Progress, ProgressCallback
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ def identify_many(
     starts: int,
     workers: int | None = None,
     scheduler: str | None = None,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> list[Found]:
     """Return the results of all starts, in the order of their seeds.
 
@@ -89,7 +89,7 @@ def identify_start(
     seed: int,
     start: int,
     *,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> Found:
     """Return the result of one start, in this process."""
 

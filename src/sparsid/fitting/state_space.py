@@ -19,6 +19,7 @@ from sparsid.bayes.noise import Noise
 from sparsid.bayes.objective import FreeRun
 from sparsid.bayes.posterior import of_system
 from sparsid.bayes.prior import Prior, resolve_kinds
+from sparsid.bayes.run_priors import state_space_prior
 from sparsid.bayes.variance_rules import SparseBayes
 from sparsid.data.pieces import runs_of, stretches_of
 from sparsid.data.record import Record, value_range
@@ -27,8 +28,6 @@ from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
 from sparsid.fitting import batch_descent
 from sparsid.fitting.member_groups import run_apart, split
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Progress, Report
 from sparsid.fitting.pruning import threshold
 from sparsid.fitting.state_space_structure import (
     StateSettings,
@@ -39,8 +38,10 @@ from sparsid.fitting.state_space_structure import (
 from sparsid.models.network import Params
 from sparsid.models.state_space import StateNetwork
 from sparsid.parallel.pool import Crew
+from sparsid.progress import Progress, ProgressCallback
 from sparsid.results.ensemble import Ensemble, member_runs
 from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.outcome import Outcome
 
 # Noise at the start: logarithms of scaled variances, and of the odds of phi.
 START_NOISE = (-3.0, -4.5, 2.0)
@@ -63,7 +64,7 @@ VANISHED = 1e-8
 def fit_free_run(
     params: dict[str, Any],
     records: list[Record],
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
     crew: Crew | None = None,
 ) -> Ensemble:
     """Return the ensemble fitted to the free-run error over all records.
@@ -138,7 +139,7 @@ class FreeRunFit:
         model: StateNetwork,
         data: Runs,
         settings: StateSettings,
-        report: Report | None = None,
+        report: ProgressCallback | None = None,
         *,
         phase: str = "free run",
         numbers: range | None = None,
@@ -250,7 +251,7 @@ class FreeRunFit:
 
     def _prior(self) -> Prior:
         kinds = resolve_kinds(self.settings.prior, self.model.network)
-        return self.model.start_prior(kinds)
+        return state_space_prior(self.model, kinds)
 
     def _told(self) -> bool:
         """Keep the best member's history, tell the caller; return whether to stop."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,10 @@ from sparsid.bayes.curvature.forms import unflatten
 from sparsid.bayes.posterior import Posterior
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
-from sparsid.fitting.outcome import Outcome
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network, Params
 from sparsid.results.forecast import BandFactors, Channels, Forecast
+from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row, counted, each, percent
 
 Values = NDArray[np.float64]
@@ -195,6 +195,19 @@ class FittedModel(ABC):
     @abstractmethod
     def layers(self, member: int = 0) -> Iterator[tuple[Places, list[Group]]]:
         """Yield the weights of each layer, by number, and the groups in it."""
+
+
+class HasResult(Protocol):
+    """Whatever was fitted and keeps the result, such as an estimator."""
+
+    @property
+    def fitted_(self) -> FittedModel:
+        """The result of the fit."""
+
+
+def result_of(model: FittedModel | HasResult) -> FittedModel:
+    """Return the result itself, or that of an estimator."""
+    return model if isinstance(model, FittedModel) else model.fitted_
 
 
 # -- networks kept as blocks of weights ------------------------------------------------

@@ -20,11 +20,10 @@ from sparsid.arrays import Array
 from sparsid.bayes.curvature.forms import unflatten
 from sparsid.bayes.noise import Noise, predicted, sampled, whiten
 from sparsid.bayes.posterior import Posterior, square_root
+from sparsid.checks import LARGEST_LAG, whole
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.settings import LARGEST_LAG, whole
 from sparsid.models.network import Params
 from sparsid.models.simulator import outputs
 from sparsid.models.state_space import START_VARIANCE, StateNetwork
@@ -47,6 +46,7 @@ from sparsid.results.forecast import (
     width,
 )
 from sparsid.results.noise_texts import free_run_rows, noise_facts
+from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row
 
 # Iterations that fit a start state; damping of the first.

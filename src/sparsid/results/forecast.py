@@ -12,10 +12,10 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from sparsid.checks import number, whole
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.settings import number, whole
 
 # A run is called diverged when an output is this many standard deviations of the
 # estimation record away from its mean.

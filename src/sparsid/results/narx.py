@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.bayes.posterior import Posterior
+from sparsid.checks import LARGEST_LAG, whole
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.settings import LARGEST_LAG, whole
 from sparsid.models.narx import (
     Lags,
     Recursion,
@@ -47,6 +46,7 @@ from sparsid.results.forecast import (
     over_segments,
     width,
 )
+from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row
 
 # Mean, standard deviation, and its part that is not noise.

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.bayes.posterior import Posterior, square_root
+from sparsid.checks import LARGEST_LAG, whole
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.settings import LARGEST_LAG, whole
 from sparsid.kernel.activations import NAMES
 from sparsid.kernel.whitening import whiten
 from sparsid.models.autoregression import Autoregression
@@ -33,6 +32,7 @@ from sparsid.results.forecast import (
     Forecast,
     over_segments,
 )
+from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row
 
 Values = NDArray[np.float64]

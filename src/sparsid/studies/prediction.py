@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import bootstrap
 
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
+from sparsid.results.outcome import Outcome
 from sparsid.studies import published
 from sparsid.studies.store import Spec
 

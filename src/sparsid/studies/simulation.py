@@ -163,7 +163,7 @@ def comparison_table(rows: Rows) -> pd.DataFrame:
     ]
     for row in rows:
         if row["kind"] == "compare" and "error" not in row:
-            errors = {p: row[f"test_rmse_{p}"] for p in PROTOCOLS}
+            errors: dict[str, Any] = {p: row[f"test_rmse_{p}"] for p in PROTOCOLS}
             how = f"run live ({row['package']})"
             table.append({"model": row["name"], "how": how, **errors})
     runs = runs_frame(rows)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sparsid.data.record import Record
-from sparsid.estimators import Model
-from sparsid.fitting.outcome import Outcome
+from sparsid.results.base import FittedModel, HasResult, result_of
 from sparsid.results.forecast import Forecast, over_segments
+from sparsid.results.outcome import Outcome
 from sparsid.validation.calibration import Calibration, calibration
 from sparsid.validation.residuals import Correlation, residual_tests
 from sparsid.validation.scores import fit_percent, r2, rmse
@@ -80,7 +80,7 @@ class Diagnosis:
 
 
 def diagnose(
-    model: Model,
+    model: FittedModel | HasResult,
     records: Record | Sequence[Record],
     *,
     samples: int = 100,
@@ -97,14 +97,15 @@ def diagnose(
         Draws behind the bands of the free run.
     """
     records = [records] if isinstance(records, Record) else list(records)
-    lag = model.max_lag_
+    fitted = result_of(model)
+    lag = fitted.start_samples
     # The weights of a diverged model are not finite, and there is nothing to draw.
-    samples = 0 if model.outcome_ is Outcome.DIVERGED else samples
+    samples = 0 if fitted.outcome is Outcome.DIVERGED else samples
 
     def run(segment: Record) -> Forecast:
-        return model.simulate(segment, samples=samples, seed=seed)
+        return fitted.simulate(segment, samples=samples, seed=seed)
 
-    one_step = [over_segments(r, lag, model.predict) for r in records]
+    one_step = [over_segments(r, lag, fitted.predict) for r in records]
     free_run = [over_segments(r, lag, run) for r in records]
     scores = {
         kind: _scores(records, forecasts)
@@ -116,8 +117,8 @@ def diagnose(
         free_run,
         scores,
         _residual_tests(records, one_step),
-        operating_range(model.fitted_, records, free_run),
-        _stability(model, records),
+        operating_range(fitted, records, free_run),
+        _stability(fitted, records),
         _calibration(records, one_step),
         _calibration(records, free_run),
     )
@@ -147,11 +148,11 @@ def _residual_tests(
     return residual_tests(records, one_step)
 
 
-def _stability(model: Model, records: list[Record]) -> Stability | None:
+def _stability(fitted: FittedModel, records: list[Record]) -> Stability | None:
     longest = max((s for r in records for s in r.segments()), key=len)
-    if len(longest) <= model.max_lag_ or model.outcome_ is Outcome.DIVERGED:
+    if len(longest) <= fitted.start_samples or fitted.outcome is Outcome.DIVERGED:
         return None
-    return stability(model, longest)
+    return stability(fitted, longest)
 
 
 def _calibration(

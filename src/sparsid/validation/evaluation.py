@@ -10,11 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.data.record import Record
-from sparsid.datasets import Benchmark
-from sparsid.errors import InputError
-from sparsid.estimators import Model
-from sparsid.fitting.outcome import Outcome
+from sparsid.results.base import FittedModel, HasResult, result_of
 from sparsid.results.forecast import BAND, Forecast, over_segments
+from sparsid.results.outcome import Outcome
 from sparsid.validation.baselines import Arx, persistence
 from sparsid.validation.scores import rmse
 
@@ -39,21 +37,25 @@ class Part:
 
 
 def forecast_part(
-    model: Model, name: PartName, records: list[Record], numbers: list[int]
+    model: FittedModel | HasResult,
+    name: PartName,
+    records: list[Record],
+    numbers: list[int],
 ) -> Part:
     """Return one-step predictions and free runs over records."""
     # The weights of a diverged model are not finite, and there is nothing to draw.
-    samples = 0 if model.outcome_ is Outcome.DIVERGED else 100
-    lag = model.max_lag_
+    fitted = result_of(model)
+    samples = 0 if fitted.outcome is Outcome.DIVERGED else 100
+    lag = fitted.start_samples
 
     def run(segment: Record) -> Forecast:
-        return model.simulate(segment, samples=samples)
+        return fitted.simulate(segment, samples=samples)
 
     return Part(
         name,
         records,
         numbers,
-        [over_segments(record, lag, model.predict) for record in records],
+        [over_segments(record, lag, fitted.predict) for record in records],
         [over_segments(record, lag, run) for record in records],
     )
 
@@ -63,13 +65,15 @@ def usable(record: Record, lag: int) -> list[Record]:
     return [s for s in record.segments() if len(s) > max(lag, 1)]
 
 
-def scores(part: Part, model: Model, arx: Arx | None) -> dict[str, Any]:
+def scores(
+    part: Part, model: FittedModel | HasResult, arx: Arx | None
+) -> dict[str, Any]:
     """Return the errors of model and baselines on the same rows of all records.
 
     Rows count that have all their lags inside one gap-free stretch. A run that
     diverged has an infinite error.
     """
-    lag = model.max_lag_
+    lag = result_of(model).start_samples
     rows = [_scored(record, lag) for record in part.records]
     y = _stacked([record.y for record in part.records], rows)
     if not len(y):
@@ -98,36 +102,6 @@ def scores(part: Part, model: Model, arx: Arx | None) -> dict[str, Any]:
         "persistence": {"one_step": error(each(persistence))},
         "one_step_inside_band": (np.abs(y - mean) <= BAND * std).mean(0).tolist(),
     }
-
-
-class _MeanOnly:
-    """A model that leaves out the standard deviations, which scores do not need."""
-
-    def __init__(self, model: Model) -> None:
-        self.max_lag_ = model.max_lag_
-        self.predict = model.predict
-        self._model = model
-
-    def simulate(self, u: Any, y_init: Any = None) -> Forecast:
-        return self._model.simulate(u, y_init, samples=0)
-
-
-def protocol_scores(benchmark: Benchmark, model: Model) -> dict[str, Any]:
-    """Return the errors on the benchmark's test record, protocol by protocol."""
-    found: dict[str, Any] = {}
-    own = ("A", "B", "C") if benchmark.window is None else ("window",)
-    for protocol in ("one-step", *own):
-        try:
-            score = benchmark.score(_MeanOnly(model), protocol)
-        except InputError as error:
-            found[protocol] = {"rmse": None, "reason": str(error)}
-            continue
-        found[protocol] = {
-            "rmse": score.rmse.tolist(),
-            "first": score.first,
-            "samples": score.samples,
-        }
-    return found
 
 
 def _scored(record: Record, lag: int) -> NDArray[np.bool_]:

@@ -1,0 +1,123 @@
+"""The rooms of the package: which may import which, and how large their files are."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sparsid
+
+ROOT = Path(sparsid.__file__).parent
+
+# Every room with the rooms that it may import from, besides itself. The order is that
+# of the listing in CONTRIBUTING.md: whoever comes later may know those before, never
+# the other way round. Modules beside the rooms are rooms of one file.
+BASE = {"errors", "arrays", "checks", "progress", "sparsid"}
+MODELS = {*BASE, "data", "models", "kernel"}
+RESULTS = {*MODELS, "bayes", "results"}
+FITS = {*RESULTS, "parallel", "fitting", "simulation"}
+ESTIMATORS = {*FITS, "validation", "estimators"}
+ALLOWED = {
+    "errors": set(),
+    "arrays": set(),
+    "progress": set(),
+    "checks": {"errors"},
+    "data": BASE,
+    "kernel": BASE,
+    "models": {*BASE, "kernel"},
+    "bayes": MODELS,
+    "results": {*MODELS, "bayes"},
+    "parallel": BASE,
+    "fitting": {*RESULTS, "parallel"},
+    "simulation": {*RESULTS, "parallel"},
+    "validation": RESULTS,
+    "estimators": FITS | {"validation"},
+    "results/storage": ESTIMATORS,
+    "plots": ESTIMATORS,
+    "report": {*ESTIMATORS, "plots"},
+    "calibration": {"validation", "estimators"},
+    "diagnostics": {"validation"},
+    "automatic": ESTIMATORS,
+    "datasets": {*BASE, "data", "validation", "parallel"},
+    "studies": {*ESTIMATORS, "datasets", "plots"},
+}
+# The top: what starts the package, and commands that may know everything.
+TOP = {"__init__", "__main__", "cli"}
+# Methods of the estimators that lead on, imported when they are called.
+LEADING_ON = {
+    "estimators/base.py": {"results/storage", "report"},
+}
+
+
+def sources() -> list[Path]:
+    return sorted(ROOT.rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def room_of(parts: list[str]) -> str:
+    """Return the room of a module, given its name without the package's."""
+    if parts[:2] == ["results", "storage"]:
+        return "results/storage"
+    return parts[0] if parts else "sparsid"
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
+    """Yield the rooms that are imported, the line, and whether inside a function."""
+    inside = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module == "sparsid":
+            names = [f"sparsid.{alias.name}" for alias in node.names]
+            names = ["sparsid" if n.endswith("__version__") else n for n in names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports say where things are"
+            names = [
+                f"{node.module}.{alias.name}"
+                if node.module == "sparsid.results"
+                else str(node.module)
+                for alias in node.names
+            ]
+        for found in sorted(set(names)):
+            parts = found.split(".")
+            if parts[0] == "sparsid":
+                yield room_of(parts[1:]), node.lineno, id(node) in inside
+
+
+def test_imports_point_one_way() -> None:
+    wrong = []
+    for path in sources():
+        own = room_of(list(path.relative_to(ROOT).with_suffix("").parts))
+        if own in TOP:
+            continue
+        assert own in ALLOWED, f"{own} is not in the table of rooms"
+        for room, line, inside in imports(ast.parse(path.read_text())):
+            leads_on = inside and room in LEADING_ON.get(name(path), set())
+            if room != own and room not in ALLOWED[own] and not leads_on:
+                wrong.append(f"{name(path)}:{line} ({own}) imports {room}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_directions_have_no_cycle() -> None:
+    rest = {room: allowed - {room} for room, allowed in ALLOWED.items()}
+    while rest:
+        free = [room for room, needs in rest.items() if not needs & set(rest)]
+        assert free, f"these rooms know each other: {sorted(rest)}"
+        for room in free:
+            del rest[room]
+
+
+@pytest.mark.parametrize("room", sorted({r.split("/")[0] for r in ALLOWED}))
+def test_rooms_are_listed_for_newcomers(room: str) -> None:
+    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+    assert f"`{room}/`" in text or f"`{room}.py`" in text
