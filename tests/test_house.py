@@ -121,3 +121,18 @@ def test_the_directions_have_no_cycle() -> None:
 def test_rooms_are_listed_for_newcomers(room: str) -> None:
     text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
     assert f"`{room}/`" in text or f"`{room}.py`" in text
+
+
+def test_results_are_asked_not_told_apart() -> None:
+    kinds = {"FittedModel", "Fitted", "RunFitted", "Ensemble", "FittedSimulator"}
+    kinds |= {"NARX", "StateSpace", "Simulator"}
+    found = []
+    for path in sources():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+                asked = {
+                    n.id for n in ast.walk(node.args[1]) if isinstance(n, ast.Name)
+                }
+                if asked & kinds:
+                    found.append(f"{name(path)}:{node.lineno}")
+    assert len(found) <= 3, "\n".join(found)

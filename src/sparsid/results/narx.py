@@ -386,6 +386,14 @@ class Fitted(FittedModel):
         values = self.history.get(key)
         return None if values is None or not len(values) else float(values[-1])
 
+    def run_arrays(self) -> dict[str, Any]:
+        """Return the arrays of a fit to the free run in a file; here none."""
+        return {}
+
+    def run_facts(self) -> dict[str, Any]:
+        """Return the facts of a fit to the free run in a file; here none."""
+        return {}
+
     # -- weights -------------------------------------------------------------------
 
     def drawing(self, member: int = 0) -> Drawing:

@@ -68,6 +68,15 @@ class RunFitted(Fitted):
         """Return structure and noise, as plain values."""
         return {**super().facts(), **noise_facts(self.noise_parts)}
 
+    def run_arrays(self) -> dict[str, Any]:
+        """Return what a file holds of a fit to the free run, as arrays."""
+        noise = {f"noise.{k}": v for k, v in self.parts._asdict().items()}
+        return {**noise, "starts": self.starts, "start_std": self.start_std}
+
+    def run_facts(self) -> dict[str, Any]:
+        """Return what a file holds of a fit to the free run, as JSON."""
+        return {"window": self.window}
+
     def predict(
         self,
         record: Record,

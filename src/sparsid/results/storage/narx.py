@@ -43,10 +43,7 @@ def to_arrays(fitted: Fitted) -> Arrays:
     }
     if fitted.posterior.covariance is not None:
         arrays["posterior.covariance"] = fitted.posterior.covariance
-    if isinstance(fitted, RunFitted):
-        arrays |= {f"noise.{k}": v for k, v in fitted.parts._asdict().items()}
-        arrays |= {"starts": fitted.starts, "start_std": fitted.start_std}
-    return as_arrays(arrays)
+    return as_arrays(arrays | fitted.run_arrays())
 
 
 def to_facts(fitted: Fitted) -> dict[str, Any]:
@@ -68,7 +65,7 @@ def to_facts(fitted: Fitted) -> dict[str, Any]:
         "outcome": fitted.outcome.name,
         "history": list(fitted.history),
         "details": fitted.details,
-        **({"window": fitted.window} if isinstance(fitted, RunFitted) else {}),
+        **fitted.run_facts(),
     }
 
 
