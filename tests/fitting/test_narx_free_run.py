@@ -16,10 +16,10 @@ from sparsid.bayes.posterior import laplace
 from sparsid.cli.app import app
 from sparsid.data.files import write_csv
 from sparsid.data.scaling import Scaling
-from sparsid.fitting import narx_free_run, saliency
+from sparsid.fitting import narx_free_run, narx_windows, saliency
 from sparsid.fitting.narx import regression, usable_segments
 from sparsid.fitting.narx_windows import windows_of
-from sparsid.fitting.random_starts import identify_many
+from sparsid.fitting.random_starts import fit_starts
 from sparsid.fitting.settings import make_lags, make_network, make_settings
 from sparsid.models.narx import Lags, Recursion
 from sparsid.models.narx_feedback import Feedback
@@ -63,7 +63,7 @@ def stage():
     scaling = Scaling.of(segments)
     rows = regression(segments, scaling, lags)
     settings = make_settings(params, network, None)
-    (found,) = identify_many(network, rows, settings, seed=0, starts=1)
+    (found,) = fit_starts(network, rows, settings, seed=0, starts=1)
     recursion = Recursion.of([lags.table[k] for k in found.columns], 1)
     windows = windows_of(segments, scaling, lags.max_lag, recursion, None)
     return found, recursion, windows, settings
@@ -215,9 +215,7 @@ def test_a_network_that_runs_away_is_led_back(model, stage) -> None:
     wild[-1][column] = 2.0
     start = found._replace(state=found.state._replace(params=tuple(wild)))
     with jax.enable_x64(True):
-        stage_ = narx_free_run._Refinement(
-            start, recursion, windows, settings, 10, None
-        )
+        stage_ = narx_free_run._RunFit(start, recursion, windows, settings, 10, None)
         first = float(stage_.first.cost[0])
         refined = stage_.run()
     assert not first < refined.found.cost
@@ -229,7 +227,7 @@ def test_what_comes_out_is_never_worse_than_what_went_in(stage) -> None:
     found, recursion, windows, settings = stage
     with jax.enable_x64(True):
         told = []
-        run = narx_free_run._Refinement(
+        run = narx_free_run._RunFit(
             found,
             recursion,
             windows,
@@ -393,4 +391,4 @@ def test_runs_that_do_not_fit_in_memory_are_refused() -> None:
     record = Record(np.arange(23.0) % 5, np.random.default_rng(0).normal(size=(23, 2)))
     windows = windows_of([record], Scaling.of([record]), 2, model.recursion, 8)
     with pytest.raises(InputError, match="use longer windows"):
-        narx_free_run._check_size(model, windows, 1e4)
+        narx_windows.check_size(model, windows, 1e4)

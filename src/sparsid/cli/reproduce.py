@@ -255,15 +255,15 @@ def _dataset(request: Request) -> str:
 
 def _run(store: Store, request: Request, work: Work, console: Console) -> bool:
     """Run the study; return whether it came to its end."""
-    from sparsid.studies.runner import hire_for_trials, run_trials
+    from sparsid.studies.runner import pool_for_trials, run_trials
 
     dataset, path = store.study.settings["dataset"], store.path
     try:
         with (
-            hire_for_trials(store, request.workers, request.scheduler) as crew,
+            pool_for_trials(store, request.workers, request.scheduler) as pool,
             StudyProgress(console) as progress,
         ):
-            cores = "1 core" if crew.size == 1 else f"{crew.size} cores"
+            cores = "1 core" if pool.size == 1 else f"{pool.size} cores"
             place = f" at {request.scheduler}" if request.scheduler else ""
             console.print(
                 f"Study {store.study.key} on {dataset}, {request.repeats} repeats, "
@@ -274,7 +274,7 @@ def _run(store: Store, request: Request, work: Work, console: Console) -> bool:
 
             def run(part: str, specs: list[Any], later: Any = None) -> None:
                 progress.begin(part)
-                run_trials(store, specs, crew, watch=progress, later=later)
+                run_trials(store, specs, pool, watch=progress, later=later)
 
             work(store, run)
     except KeyboardInterrupt:

@@ -28,7 +28,7 @@ from sparsid.fitting.descent import SMALLEST_NOISE
 from sparsid.fitting.narx_free_run import Refined, refine
 from sparsid.fitting.narx_one_step import Found
 from sparsid.fitting.narx_windows import windows_of
-from sparsid.fitting.random_starts import identify_many
+from sparsid.fitting.random_starts import fit_starts
 from sparsid.fitting.settings import (
     Settings,
     make_lags,
@@ -82,7 +82,7 @@ class _Common(NamedTuple):
 def fit_records(
     params: dict[str, Any],
     records: list[Record],
-    report: ProgressCallback | None = None,
+    progress: ProgressCallback | None = None,
     scheduler: str | None = None,
 ) -> Fitted:
     """Return the model fitted to the one-step error, or then to the free run.
@@ -110,7 +110,7 @@ def fit_records(
     seed = whole("seed", params["seed"], 0, 2**32 - 1)
     common = _Common(network, lags, segments, scaling)
     with jax.enable_x64(True):
-        found = identify_many(
+        found = fit_starts(
             network,
             rows,
             settings,
@@ -118,7 +118,7 @@ def fit_records(
             starts=starts,
             workers=workers,
             scheduler=scheduler,
-            report=report,
+            progress=progress,
         )
         if objective == "one-step":
             best = choose_start(found, settings)
@@ -132,7 +132,7 @@ def fit_records(
         else:
             stretches = usable_stretches(records, lags)
             refined = [
-                _refined(f, common, stretches, window, settings, k, report)
+                _refined(f, common, stretches, window, settings, k, progress)
                 for k, f in enumerate(found)
             ]
             found = [r.found for r in refined]
@@ -229,12 +229,12 @@ def _refined(
     window: int | None,
     settings: Settings,
     start: int,
-    report: ProgressCallback | None,
+    progress: ProgressCallback | None,
 ) -> Refined:
     """Return a start, fitted to its free run."""
 
-    def told(progress: Progress) -> bool | None:
-        return None if report is None else report(replace(progress, start=start))
+    def told(step: Progress) -> bool | None:
+        return None if progress is None else progress(replace(step, start=start))
 
     lags = common.lags
     recursion = Recursion.of([lags.table[k] for k in found.columns], lags.n_outputs)

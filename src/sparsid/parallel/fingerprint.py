@@ -71,11 +71,11 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def loaded_engine(modules: tuple[str, ...], *, report: Callable[[Any], bool]) -> str:
+def loaded_engine(modules: tuple[str, ...], *, progress: Callable[[Any], bool]) -> str:
     """Return the fingerprint of this process, with what it needs imported before.
 
     Code that is read later might be other code. A call for a worker process, hence
-    ``report``.
+    ``progress``.
     """
     for module in modules:
         import_module(module)
