@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import sparsid
+from sparsid.parallel.fingerprint import ENGINE, engine_files
 
 ROOT = Path(sparsid.__file__).parent
 
@@ -136,3 +137,60 @@ def test_results_are_asked_not_told_apart() -> None:
                 if asked & kinds:
                     found.append(f"{name(path)}:{node.lineno}")
     assert len(found) <= 3, "\n".join(found)
+
+
+# -- the engine ----------------------------------------------------------------------
+
+# Where work that is sent elsewhere begins.
+BEGINNINGS = (
+    "sparsid.automatic",
+    "sparsid.studies.comparators",
+    "sparsid.studies.trials",
+)
+
+
+def file_of(module: str) -> Path | None:
+    path = ROOT.joinpath(*module.split(".")[1:])
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return path if path.exists() else None
+
+
+def loaded_by(path: Path) -> Iterator[str]:
+    """Yield the modules that a file imports when it runs, lazily or not."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("sparsid"):
+            if room_of(str(node.module).split(".")[1:]) in LEADING_ON.get(
+                name(path), set()
+            ):
+                continue
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if file_of(inner) else str(node.module)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "sparsid":
+            yield sparsid._HOMES.get(node.attr, "sparsid")
+
+
+def test_the_engine_is_what_fits_and_trials_run() -> None:
+    """It listed files that had become folders, and no comparator of the studies."""
+    found, ahead = set(), list(BEGINNINGS)
+    while ahead:
+        path = file_of(ahead.pop())
+        if path is not None and path != ROOT / "__init__.py" and path not in found:
+            found.add(path)
+            ahead += loaded_by(path)
+    files = set(engine_files())
+    missing = sorted(name(path) for path in found - files)
+    # Texts about results, which estimators can show, change no number.
+    assert missing == ["results/summary.py"]
+    for entry in ENGINE:
+        assert any(path.is_relative_to(ROOT / entry) for path in found), entry
+
+
+def test_pictures_pages_and_commands_are_no_part_of_the_engine() -> None:
+    inside = {name(path).split("/")[0] for path in engine_files()}
+    assert not inside & {"plots", "report", "cli"}
+    assert not any("storage" in name(path) for path in engine_files())

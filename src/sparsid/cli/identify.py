@@ -216,6 +216,7 @@ def _report(
             name: scores[key] for key, name in names.items() if scores.get(key)
         },
         pictures=folder / PICTURES,
+        forecasts=(shown.one_step, shown.free_run),
     )
 
 

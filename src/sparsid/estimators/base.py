@@ -64,21 +64,19 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
     def score(self, u: Any, y: Any = None) -> float:
         """Return the free-run fit ``1 - ||y - y_sim|| / ||y - mean(y)||``.
 
-        1 is perfect, 0 no better than the mean. The mean over outputs and gap-free
-        stretches, each counting alike; a run that diverges counts -1000. The first
-        samples only start the run; stretches not longer than the largest lag are left
-        out.
+        1 is perfect, 0 no better than the mean. The mean over outputs and records, each
+        counting alike; a run that diverges counts -1000. The first samples only start
+        the run; records not longer than the largest lag are left out.
         """
         scores = []
         for record in as_records(u, y, self._fitted.channels.dt):
-            for segment in record.segments():
-                if len(segment) > self.max_lag_ + 1:
-                    run = self._fitted.simulate(segment, samples=0)
-                    fit = np.asarray(fit_percent(segment, run)) / 100.0
-                    scores.append(np.maximum(fit, DIVERGED_SCORE))
+            if len(record) > self.max_lag_ + 1:
+                run = self._fitted.simulate(record, samples=0)
+                fit = np.asarray(fit_percent(record, run)) / 100.0
+                scores.append(np.maximum(fit, DIVERGED_SCORE))
         if not scores:
             raise InputError(
-                f"no stretch is longer than the largest lag of {self.max_lag_}: give a "
+                f"no record is longer than the largest lag of {self.max_lag_}: give a "
                 "longer record"
             )
         return float(np.mean(scores))

@@ -23,7 +23,8 @@ from sparsid.fitting.state_space import StateSpaceFit
 from sparsid.fitting.state_space_structure import check_size, prepared, structure_of
 from sparsid.parallel.pool import Pool
 from sparsid.progress import ProgressCallback
-from sparsid.results.ensemble import Ensemble, member_runs
+from sparsid.results.ensemble import Ensemble
+from sparsid.results.ensemble_runs import member_runs
 from sparsid.results.forecast import Channels
 from sparsid.results.outcome import Outcome
 

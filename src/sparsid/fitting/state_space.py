@@ -39,7 +39,8 @@ from sparsid.models.network import Params
 from sparsid.models.state_space import StateNetwork
 from sparsid.parallel.pool import Pool
 from sparsid.progress import ProgressCallback
-from sparsid.results.ensemble import Ensemble, member_runs
+from sparsid.results.ensemble import Ensemble
+from sparsid.results.ensemble_runs import member_runs
 from sparsid.results.forecast import BandFactors, Channels
 from sparsid.results.outcome import Outcome
 

@@ -30,7 +30,7 @@ from sparsid.results.forecast import (
     Channels,
     Draws,
     Forecast,
-    over_segments,
+    over_stretches,
 )
 from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row
@@ -224,7 +224,7 @@ class FittedSimulator(FittedModel):
                 raise InputError("a record carries its outputs: leave y_init out")
             self.channels.check(u)
             if np.isnan(u.u).any():
-                return over_segments(
+                return over_stretches(
                     u,
                     self.start_samples,
                     lambda part: self.simulate(part, **draws._asdict()),
@@ -266,7 +266,7 @@ class FittedSimulator(FittedModel):
                 f"horizon {horizon}): give a longer record"
             )
         if np.isnan(record.u).any():
-            return over_segments(
+            return over_stretches(
                 record, start, lambda part: self.predict(part, horizon)
             )
         u = self.delayed(record.u)

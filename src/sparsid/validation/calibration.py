@@ -25,7 +25,7 @@ from sparsid.results.forecast import (
     BandFactors,
     Forecast,
     half_width,
-    over_segments,
+    over_record,
     paired,
 )
 
@@ -229,7 +229,7 @@ def _compared(
     """
 
     def run(model: Any, **more: Any) -> Forecast:
-        return over_segments(stretch, known, partial(getattr(model, kind), **more))
+        return over_record(stretch, known, partial(getattr(model, kind), **more))
 
     found = run(copy.with_bands(BandFactors.none(stretch.n_outputs)))
     gain = left = np.zeros_like(found.mean)

@@ -10,9 +10,10 @@ import numpy as np
 
 from sparsid.data.record import Record
 from sparsid.results.base import FittedModel, HasResult, result_of
-from sparsid.results.forecast import Forecast, over_segments
+from sparsid.results.forecast import Forecast
 from sparsid.results.outcome import Outcome
 from sparsid.validation.calibration import Calibration, calibration
+from sparsid.validation.evaluation import forecasts_over
 from sparsid.validation.residuals import Correlation, residual_tests
 from sparsid.validation.scores import fit_percent, r2, rmse
 from sparsid.validation.stability import Stability, stability
@@ -85,6 +86,7 @@ def diagnose(
     *,
     samples: int = 100,
     seed: int = 0,
+    forecasts: tuple[list[Forecast], list[Forecast]] | None = None,
 ) -> Diagnosis:
     """Return what a model gets right and wrong on records.
 
@@ -95,18 +97,15 @@ def diagnose(
         better than it is.
     samples
         Draws behind the bands of the free run.
+    forecasts
+        One step ahead and in free run, over each record, if they are there already;
+        None: they are made.
     """
     records = [records] if isinstance(records, Record) else list(records)
     fitted = result_of(model)
-    lag = fitted.start_samples
-    # The weights of a diverged model are not finite, and there is nothing to draw.
-    samples = 0 if fitted.outcome is Outcome.DIVERGED else samples
-
-    def run(segment: Record) -> Forecast:
-        return fitted.simulate(segment, samples=samples, seed=seed)
-
-    one_step = [over_segments(r, lag, fitted.predict) for r in records]
-    free_run = [over_segments(r, lag, run) for r in records]
+    if forecasts is None:
+        forecasts = forecasts_over(fitted, records, samples, seed)
+    one_step, free_run = forecasts
     scores = {
         kind: _scores(records, forecasts)
         for kind, forecasts in (("one_step", one_step), ("free_run", free_run))
@@ -149,8 +148,10 @@ def _residual_tests(
 
 
 def _stability(fitted: FittedModel, records: list[Record]) -> Stability | None:
-    longest = max((s for r in records for s in r.segments()), key=len)
-    if len(longest) <= fitted.start_samples or fitted.outcome is Outcome.DIVERGED:
+    longest = max((s for r in records for s in r.segments()), key=len, default=None)
+    if longest is None or len(longest) <= fitted.start_samples:
+        return None
+    if fitted.outcome is Outcome.DIVERGED:
         return None
     return stability(fitted, longest)
 
