@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from posteriors import laplace
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
@@ -18,7 +19,6 @@ from sklearn.model_selection import GridSearchCV, KFold
 import sparsid
 from sparsid.bayes import posterior
 from sparsid.bayes.objective import OneStep, Regression
-from sparsid.bayes.posterior import laplace
 from sparsid.bayes.prior import BlockPrior
 from sparsid.data.block_split import BlockSplit
 from sparsid.data.record import Record

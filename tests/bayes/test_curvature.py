@@ -9,7 +9,7 @@ import pytest
 
 from sparsid.bayes.curvature import choose, forms
 from sparsid.bayes.curvature.choice import estimate
-from sparsid.bayes.curvature.forms import block_hessian
+from sparsid.bayes.curvature.hessian import block_hessian
 from sparsid.bayes.prior import BlockPrior, start_prior
 from sparsid.errors import InputError
 from sparsid.models.network import Factors, Network

@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from posteriors import laplace
 from typer.testing import CliRunner
 
 import sparsid
 from sparsid import NARX, InputError, Record
 from sparsid.bayes.noise import whiten
 from sparsid.bayes.objective import FreeRun, Linearised
-from sparsid.bayes.posterior import laplace
 from sparsid.cli.app import app
 from sparsid.data.files import write_csv
 from sparsid.data.scaling import Scaling
@@ -253,7 +253,9 @@ def test_saliency_against_a_constrained_least_squares_fit() -> None:
     precision = X.T @ X + np.diag(1.0 / np.asarray(prior[0].variances())[:, 0])
     w = np.linalg.solve(precision, X.T @ y)
     linear = Linearised(
-        jnp.zeros(0), sparsid.bayes.curvature.forms.Dense(jnp.asarray(X)), jnp.zeros(())
+        jnp.zeros(0),
+        sparsid.bayes.curvature.pieces.Dense(jnp.asarray(X)),
+        jnp.zeros(()),
     )
     C = laplace(linear, prior).covariance
     state = sparsid.bayes.cost.State((w[:, None],), jax.device_get(prior), np.ones(1))

@@ -22,7 +22,7 @@ import numpy as np
 
 from sparsid.arrays import Array
 from sparsid.bayes.curvature import Curvature, block_rows
-from sparsid.bayes.curvature.forms import Dense, Derivative, Factorised, scales
+from sparsid.bayes.curvature.pieces import Dense, Derivative, Factorised, scales
 from sparsid.bayes.objective import Objective, Regression
 from sparsid.bayes.prior import Prior, Sums, energy, safe_divide
 from sparsid.bayes.variance_rules import Rule

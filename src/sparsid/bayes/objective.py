@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from sparsid.arrays import Array
-from sparsid.bayes.curvature.forms import Dense, Derivative
+from sparsid.bayes.curvature.pieces import Dense, Derivative
 from sparsid.bayes.noise import Noise, whiten
 from sparsid.bayes.sensitivities import free_runs
 from sparsid.data.runs import Runs

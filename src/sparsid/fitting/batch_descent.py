@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sparsid.arrays import Array
 from sparsid.bayes.cost import Evaluation, Problem, State, evaluate_members, step
-from sparsid.bayes.curvature.forms import Dense, flatten, scales
+from sparsid.bayes.curvature.pieces import Dense, flatten, scales
 from sparsid.bayes.noise import Noise
 from sparsid.bayes.objective import FreeRun
 from sparsid.bayes.prior import Prior, energy, safe_divide

@@ -123,12 +123,7 @@ def fit_records(
         if objective == "one-step":
             best = choose_start(found, settings)
             fitted = _finish(found[best], rows, settings, common)
-            # Without the bands of a prediction, which are dear for a wide network.
-            made = _outputs(
-                fitted.network, fitted.params, rows.z[:, found[best].columns]
-            )
-            error = np.sqrt(((rows.y - made) ** 2).mean(0))
-            one_step = scaling.unscale_y_std(error).tolist()
+            errors = {"one_step_rmse": _row_errors(fitted, found[best], rows)}
         else:
             stretches = usable_stretches(records, lags)
             refined = [
@@ -138,25 +133,36 @@ def fit_records(
             found = [r.found for r in refined]
             best = choose_start(found, settings)
             fitted = _finish_run(refined[best], window, common)
-            one_step = _error(segments, fitted.predict)
-            fitted.details.update(
-                objective=objective,
-                window=window,
-                free_run_rmse=_error(segments, partial(fitted.simulate, samples=0)),
-            )
-    notes = _approximations(found[best], settings, objective) + notes
+            errors = _run_errors(fitted, segments)
+            fitted.details.update(objective=objective, window=window)
     fitted.details.update(
-        one_step_rmse=one_step,
+        **errors,
         samples=sum(len(r) for r in records),
         rows=len(rows.y),
         records=len(records),
         segments=len(segments),
-        notes=notes,
+        notes=_approximations(found[best], settings, objective) + notes,
         range=value_range(segments),
         chosen_start=best,
         starts=[_start_facts(f) for f in found],
     )
     return fitted
+
+
+def _row_errors(fitted: Fitted, found: Found, rows: Regression) -> list[float]:
+    """Return the one-step errors, without bands: they take long for a wide network."""
+    made = _outputs(fitted.network, fitted.params, rows.z[:, found.columns])
+    error = np.sqrt(((rows.y - made) ** 2).mean(0))
+    errors: list[float] = fitted.scaling.unscale_y_std(error).tolist()
+    return errors
+
+
+def _run_errors(fitted: Fitted, segments: list[Record]) -> dict[str, list[float]]:
+    """Return the errors one step ahead and in free run."""
+    return {
+        "free_run_rmse": _error(segments, partial(fitted.simulate, samples=0)),
+        "one_step_rmse": _error(segments, fitted.predict),
+    }
 
 
 def usable_segments(

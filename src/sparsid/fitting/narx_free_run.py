@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from sparsid.bayes.cost import Problem, State
 from sparsid.bayes.curvature import WHOLE
-from sparsid.bayes.curvature.forms import scales, unflatten
+from sparsid.bayes.curvature.pieces import scales, unflatten
 from sparsid.bayes.noise import Noise
 from sparsid.bayes.objective import FreeRun
 from sparsid.bayes.posterior import Posterior, of_system

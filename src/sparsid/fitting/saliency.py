@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.bayes.cost import State
-from sparsid.bayes.curvature.forms import unflatten
+from sparsid.bayes.curvature.pieces import unflatten
 from sparsid.fitting.pruning import (
     Candidate,
     Mask,

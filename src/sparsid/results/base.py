@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.bayes.curvature.forms import unflatten
+from sparsid.bayes.curvature.pieces import unflatten
 from sparsid.bayes.posterior import Posterior
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.arrays import Array
-from sparsid.bayes.curvature.forms import unflatten
+from sparsid.bayes.curvature.pieces import unflatten
 from sparsid.bayes.noise import Noise, predicted
 from sparsid.bayes.posterior import Posterior, square_root
 from sparsid.checks import LARGEST_LAG, whole
