@@ -384,11 +384,11 @@ def test_swapped_channels_are_refused(record) -> None:
     assert np.isfinite(sparsid.rmse(record, model.predict(record))).all()
 
 
-def test_score_leaves_short_stretches_out(mimo, record) -> None:
+def test_score_leaves_short_records_out(mimo, record) -> None:
     y = np.array(record.y)
     y[2] = np.nan
     assert np.isfinite(mimo.score(Record(record.u, y, 0.5)))
-    with pytest.raises(InputError, match="no stretch is longer"):
+    with pytest.raises(InputError, match="no record is longer"):
         mimo.score(record[:2])
 
 

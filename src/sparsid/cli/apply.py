@@ -16,7 +16,7 @@ from sparsid.data.files import read, write_csv
 from sparsid.data.pieces import stretches_of
 from sparsid.data.record import Record
 from sparsid.errors import InputError
-from sparsid.estimators import NARX
+from sparsid.estimators import Model
 from sparsid.plots import error_text
 from sparsid.results.forecast import Channels, Forecast
 from sparsid.results.storage import load
@@ -62,7 +62,7 @@ def simulate(request: Request, inputs_only: bool) -> None:
     _finish(request, record, run, "simulated", measured)
 
 
-def _begin(request: Request) -> NARX:
+def _begin(request: Request) -> Model:
     check_new_file(request.out, request.overwrite)
     return load(request.model)
 

@@ -22,7 +22,7 @@ from sparsid.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sparsid.studies.runner import Standing
+    from sparsid.studies.runner import Run, Standing
     from sparsid.studies.store import Store
 
 CONTINUE = """
@@ -163,14 +163,7 @@ def prediction(
     study.check(names, shares)
 
     def work(store: Store, run: Run) -> None:
-        shared = store.study.settings
-        fits = study.fit_specs(shared, names, shares, count)
-        first = study.baseline_specs(shared, shares)
-        first += study.selection_specs(shared, names, shares)
-        run("choosing strengths", first, later=fits)
-        chosen = study.chosen_strengths(store.rows())
-        fits = study.fit_specs(shared, names, shares, count, chosen)
-        run("fitting", fits)
+        study.work(store, run, names, shares, count)
 
     request = Request(count, workers, scheduler, quick, dataset, out, report, quiet)
     raise typer.Exit(reproduce(study, request, work))
@@ -196,7 +189,7 @@ def simulation(
     study.check(names)
 
     def work(store: Store, run: Run) -> None:
-        run("fitting", study.specs(store.study.settings, names, count))
+        study.work(store, run, names, count)
 
     request = Request(count, workers, scheduler, quick, dataset, out, report, quiet)
     raise typer.Exit(reproduce(study, request, work))
@@ -204,8 +197,7 @@ def simulation(
 
 # -- running and reporting -----------------------------------------------------------
 
-Run = Callable[..., None]
-Work = Callable[["Store", Run], None]
+Work = Callable[["Store", "Run"], None]
 
 
 def reproduce(study: Any, request: Request, work: Work) -> int:

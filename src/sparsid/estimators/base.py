@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sparsid.data.record import Record
@@ -23,8 +22,23 @@ DIVERGED_SCORE = -1000.0
 
 F = TypeVar("F", bound=FittedModel)
 
+if TYPE_CHECKING:
+    from sparsid.estimators import Model
 
-class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
+    class BaseEstimator:
+        """What scikit-learn's class of that name offers, which has no types."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Return the settings by name."""
+
+        def set_params(self, **params: Any) -> Self:
+            """Change settings."""
+
+else:
+    from sklearn.base import BaseEstimator
+
+
+class Estimator(BaseEstimator, Generic[F]):
     """What all models have in common: one interface, whatever is inside."""
 
     fitted_: F
@@ -91,7 +105,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         """Write the model to one self-contained file."""
         from sparsid.results.storage import save
 
-        save(self, path, overwrite=overwrite)
+        save(cast("Model", self), path, overwrite=overwrite)
 
     def report(self, records: Any, path: str | Path, **options: Any) -> Any:
         """Write a self-contained HTML page about the model on records.
@@ -102,7 +116,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         from sparsid.report import write_report
 
         check_is_fitted(self, "fitted_")
-        return write_report(self, records, path, **options)
+        return write_report(cast("Model", self), records, path, **options)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return what a notebook shows: the summary of a fitted model."""

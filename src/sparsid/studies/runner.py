@@ -39,6 +39,9 @@ class Standing:
 
 
 Watch = Callable[[Standing], None]
+# Runs the trials of a part of a study: its name, their specs, and as ``later`` those
+# that come after it, as far as they are known.
+Run = Callable[..., None]
 
 
 # Descriptions of a trial, the closest first.

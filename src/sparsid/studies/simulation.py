@@ -20,7 +20,8 @@ from sparsid.parallel.fingerprint import code_fingerprint
 from sparsid.studies import published
 from sparsid.studies.comparators import available
 from sparsid.studies.prediction import chosen_inside
-from sparsid.studies.store import Spec
+from sparsid.studies.runner import Run
+from sparsid.studies.store import Spec, Store
 from sparsid.studies.trials import PROTOCOLS
 
 NAME = "simulation"
@@ -105,6 +106,11 @@ def specs(shared: dict[str, Any], variants: Sequence[str], repeats: int) -> list
 
 
 # -- what it shows -------------------------------------------------------------------
+
+
+def work(store: Store, run: Run, variants: Sequence[str], repeats: int) -> None:
+    """Run the study, which has one part."""
+    run("fitting", specs(store.study.settings, variants, repeats))
 
 
 def runs_frame(rows: Rows) -> pd.DataFrame:
