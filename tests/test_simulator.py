@@ -9,7 +9,7 @@ import pytest
 import sparsid
 import sparsid.diagnostics
 from sparsid import InputError, Record, Simulator
-from sparsid.fitting.outcome import Outcome
+from sparsid.results.outcome import Outcome
 from sparsid.simulation import fit
 from sparsid.validation.baselines import Arx
 

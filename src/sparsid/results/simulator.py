@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.bayes.posterior import Posterior, square_root
+from sparsid.checks import LARGEST_LAG, whole
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.settings import LARGEST_LAG, whole
 from sparsid.kernel.activations import NAMES
 from sparsid.kernel.whitening import whiten
 from sparsid.models.autoregression import Autoregression
@@ -31,8 +30,9 @@ from sparsid.results.forecast import (
     Channels,
     Draws,
     Forecast,
-    over_segments,
+    over_stretches,
 )
+from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row
 
 Values = NDArray[np.float64]
@@ -249,7 +249,7 @@ class FittedSimulator(FittedModel):
                 raise InputError("a record carries its outputs: leave y_init out")
             self.channels.check(u)
             if np.isnan(u.u).any():
-                return over_segments(
+                return over_stretches(
                     u,
                     self.start_samples,
                     lambda part: self.simulate(part, **draws._asdict()),
@@ -291,7 +291,7 @@ class FittedSimulator(FittedModel):
                 f"horizon {horizon}): give a longer record"
             )
         if np.isnan(record.u).any():
-            return over_segments(
+            return over_stretches(
                 record, start, lambda part: self.predict(part, horizon)
             )
         u = self.delayed(record.u)

@@ -19,10 +19,10 @@ from sparsid.data.pieces import excerpts, stretches_of
 from sparsid.data.record import Record, check_compatible
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Progress, Report
 from sparsid.models.residual_model import ResidualModel
+from sparsid.progress import Progress, ProgressCallback
 from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.outcome import Outcome
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
 from sparsid.simulation.bands import FoldRuns
 from sparsid.simulation.member import Member
@@ -57,7 +57,7 @@ LINEAR_CYCLES = 6
 
 
 def fit_simulator(
-    records: list[Record], wanted: Wanted, report: Report | None = None
+    records: list[Record], wanted: Wanted, report: ProgressCallback | None = None
 ) -> FittedSimulator:
     """Return the model that held-out blocks prefer."""
     check_compatible(records)
@@ -68,7 +68,7 @@ class _Fit:
     """A search, and what becomes of its winner."""
 
     def __init__(
-        self, records: list[Record], wanted: Wanted, report: Report | None
+        self, records: list[Record], wanted: Wanted, report: ProgressCallback | None
     ) -> None:
         self.records, self.wanted, self.report = records, wanted, report
         self.began = time.perf_counter()

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from sparsid.checks import LARGEST_COUNT, number, whole
 from sparsid.errors import InputError
-from sparsid.fitting.settings import LARGEST_COUNT, number, whole
 from sparsid.simulation.arx import dead_times
 from sparsid.simulation.candidates import (
     Bases,
