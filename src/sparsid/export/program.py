@@ -99,6 +99,17 @@ class Pick:
         """Length of ``out``."""
         return len(self.items)
 
+    @property
+    def pieces(self) -> list[tuple[str, int, int]]:
+        """Vector, first element and length of each stretch without a jump."""
+        found: list[tuple[str, int, int]] = []
+        for source, k in self.items:
+            if found and found[-1][0] == source and sum(found[-1][1:]) == k:
+                found[-1] = (source, found[-1][1], found[-1][2] + 1)
+            else:
+                found.append((source, k, 1))
+        return found
+
 
 @dataclass(frozen=True)
 class Median:
