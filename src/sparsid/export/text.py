@@ -55,7 +55,7 @@ def python_text(values: NDArray[Any]) -> str:
 
 def comment(text: str) -> str:
     """Return a text that cannot end a comment, or begin one within."""
-    return re.sub(r"[*/\\\r\n()$'\"]", " ", text).strip()
+    return re.sub(r"[*\\\r\n\t]", " ", text).replace('"', "'").strip(" ,")
 
 
 def wrapped(items: list[str], indent: str = "    ") -> str:
@@ -84,6 +84,7 @@ def rendered(template: str, design: Design, **values: Any) -> str:
         starts=len(design.programs.own_start),
         dt=table.channels.dt,
         real=design.precision,
+        start_inputs=[repr(u) for u in table.scaling.u_mean.tolist()],
         tolerances=[repr(t) for t in design.tolerances.tolist()],
         **values,
     )
