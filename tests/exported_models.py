@@ -1,4 +1,4 @@
-"""Models of every kind with random stable parameters: no fit is needed to export one."""
+"""Models of every kind with random stable parameters: exports need no fit."""
 
 import numpy as np
 

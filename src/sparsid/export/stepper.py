@@ -165,7 +165,9 @@ class _Compiled:
         places, size = self.places, operation.size
         if isinstance(operation, Median):
             # Side by side, so that one row reads all of them.
-            first = self._placed(f"{operation.out} given", size * len(operation.sources))
+            first = self._placed(
+                f"{operation.out} given", size * len(operation.sources)
+            )
             for k, source in enumerate(operation.sources):
                 row = (steps.COPY, first + k * size, size, places[source], 0, 0)
                 self.code.append(row)
