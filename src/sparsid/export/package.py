@@ -144,7 +144,12 @@ def _beside(design: Design, to: str) -> dict[str, str]:
 
 def _publish(files: Files, folder: Path) -> None:
     """Put files into a folder that is there completely, or as it was before."""
-    room = Path(mkdtemp(prefix=".sparsid-", suffix=".part", dir=folder.parent))
+    try:
+        room = Path(mkdtemp(prefix=".sparsid-", suffix=".part", dir=folder.parent))
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written ({error.strerror}): choose another folder"
+        ) from error
     try:
         new, old = room / "new", room / "old"
         for path, content in files.items():
