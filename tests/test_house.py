@@ -33,6 +33,7 @@ ALLOWED = {
     "fitting": {*RESULTS, "parallel"},
     "simulation": {*RESULTS, "parallel"},
     "validation": RESULTS,
+    "export": {*RESULTS, "fitting", "simulation"},
     "estimators": FITS | {"validation"},
     "results/storage": ESTIMATORS,
     "plots": ESTIMATORS,
@@ -47,7 +48,8 @@ ALLOWED = {
 TOP = {"__init__", "__main__", "cli"}
 # Methods of the estimators that lead on, imported when they are called.
 LEADING_ON = {
-    "estimators/base.py": {"results/storage", "report"},
+    "estimators/base.py": {"results/storage", "report", "export"},
+    "results/base.py": {"export"},
 }
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sparsid.cli import options as o
+from sparsid.cli.export import export
 from sparsid.cli.reproduce import studies
 from sparsid.cli.terminal import Commands
 from sparsid.errors import InputError
@@ -28,6 +29,8 @@ sparsid simulate sparsid-results/model.sparsid other.csv --out simulated.csv
 sparsid report sparsid-results/model.sparsid other.csv
 
 sparsid info sparsid-results/model.sparsid
+
+sparsid export sparsid-results/model.sparsid --to c --out controller
 """
 IDENTIFY = """
 Identify a model from recorded inputs and outputs.
@@ -57,6 +60,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(studies, name="reproduce")
+app.command()(export)
 
 
 def main() -> None:
