@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsid.data.record import Record
 from sparsid.data.tables import as_records
 from sparsid.errors import InputError
+from sparsid.estimators.watching import watched
 from sparsid.fitting.outcome import Outcome
 from sparsid.fitting.progress import Report
 from sparsid.results.base import FittedModel
@@ -37,6 +38,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         dt: float | None = None,
         progress: Report | None = None,
         scheduler: str | None = None,
+        verbose: bool = False,
     ) -> Self:
         """Fit the model and return it.
 
@@ -56,9 +58,13 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
             Address of a Dask scheduler whose workers do the starts, as in
             ``"tcp://host:8786"``. An argument of the fit and not of the model: where
             the work was done changes nothing about the model or its file.
+        verbose
+            Show how far the fit is and how long it takes: a bar in a notebook, a line
+            on a terminal.
         """
         records = as_records(u, y, dt)
-        self.fitted_ = self._fit(records, progress, scheduler)
+        with watched(progress, verbose) as listener:
+            self.fitted_ = self._fit(records, listener, scheduler)
         return self
 
     def score(self, u: Any, y: Any = None) -> float:

@@ -16,7 +16,7 @@ from sparsid.estimators import Model
 from sparsid.fitting.outcome import Outcome
 from sparsid.results.forecast import BAND, Forecast, over_segments
 from sparsid.validation.baselines import Arx, persistence
-from sparsid.validation.scores import rmse
+from sparsid.validation.scores import fit_percent, rmse
 
 PartName = Literal["estimation", "test"]
 
@@ -96,6 +96,9 @@ def scores(part: Part, model: Model, arx: Arx | None) -> dict[str, Any]:
             "free_run": error(each(arx.simulate)),
         },
         "persistence": {"one_step": error(each(persistence))},
+        "free_run_fit_percent": fit_percent(
+            y, _stacked([f.mean for f in part.free_run], rows)
+        ).tolist(),
         "one_step_inside_band": (np.abs(y - mean) <= BAND * std).mean(0).tolist(),
     }
 
