@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,28 @@ from sparsid.estimators.watching import watched
 from sparsid.fitting.outcome import Outcome
 from sparsid.fitting.progress import Report
 from sparsid.results.base import FittedModel
+from sparsid.results.forecast import without_name
 from sparsid.validation.scores import fit_percent
 
 # What `score` gives a free run that diverged: finite, and below any run that did not.
 DIVERGED_SCORE = -1000.0
 
 F = TypeVar("F", bound=FittedModel)
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+def over_records(method: M) -> M:
+    """Return a method that takes one record, or several and then gives a list."""
+
+    @wraps(method)
+    def each(self: Any, u: Any, *given: Any, **how: Any) -> Any:
+        if not isinstance(u, list | tuple) or not u:
+            return method(self, u, *given, **how)
+        if not all(isinstance(r, Record) for r in u):
+            return method(self, u, *given, **how)
+        return [method(self, r, *given, **how) for r in u]
+
+    return cast("M", each)
 
 
 class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
@@ -121,7 +139,28 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         text = self.summary()
         return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
 
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks: outputs are needed, NaN marks gaps."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.input_tags.allow_nan = True
+        return tags
+
     # -- learnt attributes ---------------------------------------------------------
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of inputs."""
+        return self._fitted.channels.n_inputs
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """Names of the inputs, if the records or tables had names."""
+        names = self._fitted.channels.input_names
+        if not names or without_name(names):
+            raise AttributeError("the inputs of the fit had no names")
+        return np.array(names, dtype=object)
 
     @property
     def _fitted(self) -> F:
@@ -159,6 +198,10 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         self, records: list[Record], progress: Report | None, scheduler: str | None
     ) -> F:
         raise NotImplementedError
+
+    def _inputs_alone(self, u: Any, y: Any) -> bool:
+        """Return whether there is nothing measured to predict from."""
+        return y is None and hasattr(u, "shape") and self._fitted.channels.n_inputs > 0
 
     def _one_record(self, u: Any, y: Any) -> Record:
         records = as_records(u, y, self._fitted.channels.dt)

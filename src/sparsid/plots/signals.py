@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# Channels that a picture of a record has at most.
+LARGEST_CHANNELS = 12
 # More records than this would be too small to read side by side.
 LARGEST_COLUMNS = 3
 # Inches: heights of a signal and its residual strip.
@@ -58,7 +60,7 @@ def simulation(
     ax = new_axes() if ax is None else ax
     time, mean = record.time, forecast.mean[:, channel]
     name, unit = record.output_names[channel], record.output_units[channel]
-    what = _kind(forecast)
+    what = forecast.kind
     ax.plot(time, record.y[:, channel], color=BLACK, lw=1.1, label="measured")
     ax.plot(time, mean, color=ORANGE, lw=1.4, label=what)
     std = forecast.std[:, channel]
@@ -85,6 +87,85 @@ def simulation(
     )
     plain_frame(ax)
     return ax
+
+
+def forecast(found: Forecast, ax: Axes | None = None, channel: int = 0) -> Axes:
+    """Return axes with one output of a forecast alone, with a 95 % band.
+
+    Parameters
+    ----------
+    ax
+        Where to draw; by default a figure of its own.
+    channel
+        Number of the output.
+    """
+    _check_channel(channel, len(found.output_names))
+    ax = new_axes() if ax is None else ax
+    time, mean = found.dt * np.arange(len(found)), found.mean[:, channel]
+    ax.plot(time, mean, color=ORANGE, lw=1.4, label=found.kind)
+    for spread, label in ((found.std, "95 % band"), (found.model_std, None)):
+        half = BAND * spread[:, channel]
+        ax.fill_between(
+            time, mean - half, mean + half, color=ORANGE, alpha=0.2, lw=0, label=label
+        )
+    name, unit = found.output_names[channel], found.output_units[channel]
+    ax.set_title(found.kind, loc="left")
+    ax.set_ylabel(f"{name} [{unit}]" if unit else name)
+    ax.set_xlabel("time [s]")
+    ax.margins(x=0)
+    plain_frame(ax)
+    return ax
+
+
+def signals(record: Record) -> Figure:
+    """Return a figure with all channels of a record: outputs, and inputs below them."""
+    from matplotlib.figure import Figure
+
+    names = [*record.output_names, *record.input_names]
+    units = [*record.output_units, *record.input_units]
+    values = np.concatenate([record.y, record.u], axis=1)
+    drawn = min(len(names), LARGEST_CHANNELS)
+    figure = Figure(figsize=(9.0, 0.6 + 1.5 * drawn), dpi=110, layout="constrained")
+    rows = figure.subplots(drawn, 1, squeeze=False, sharex=True)[:, 0]
+    for k, ax in enumerate(rows):
+        colour = BLACK if k < record.n_outputs else BLUE
+        ax.plot(*thinned(record.time, values[:, k]), color=colour, lw=1.0)
+        ax.set_ylabel(f"{names[k]} [{units[k]}]" if units[k] else names[k])
+        ax.margins(x=0)
+        plain_frame(ax)
+    more = len(names) - drawn
+    rows[-1].set_xlabel("time [s]" + (f"; {more} more channels" if more else ""))
+    figure.align_ylabels(rows)
+    return figure
+
+
+def thinned(time: Any, values: Any, most: int = 4000) -> tuple[Any, Any]:
+    """Return a signal with fewer points that looks the same.
+
+    Of every stretch the smallest and the largest value stay, in their order, so that
+    no spike vanishes; what is not longer than ``most`` stays as it is.
+    """
+    kept = extremes(values, most // 2)
+    return time[kept], values[kept]
+
+
+def extremes(values: Any, stretches: int) -> Any:
+    """Return which samples hold the ends of so many stretches, and where gaps are."""
+    if len(values) <= 2 * stretches:
+        return np.arange(len(values))
+    edges = np.linspace(0, len(values), stretches + 1).astype(int)[:-1]
+    kept = []
+    for first, stop in zip(edges, [*edges[1:], len(values)], strict=True):
+        part = values[first:stop]
+        seen = np.isfinite(part)
+        if not seen.any():
+            kept.append(first)
+            continue
+        low = first + int(np.argmin(np.where(seen, part, np.inf)))
+        high = first + int(np.argmax(np.where(seen, part, -np.inf)))
+        gap = [first + int(np.argmin(seen))] if not seen.all() else []
+        kept += sorted({low, high, *gap})
+    return np.array(kept)
 
 
 def residual(
@@ -193,24 +274,20 @@ def error_text(record: Record, forecast: Forecast, channel: int) -> str:
 # -- pieces --------------------------------------------------------------------------
 
 
-def _kind(forecast: Forecast) -> str:
-    if forecast.horizon is None:
-        return "free run"
-    return (
-        "one step ahead" if forecast.horizon == 1 else f"{forecast.horizon} steps ahead"
-    )
-
-
 def _check_pair(record: Record, forecast: Forecast, channel: int) -> None:
     if forecast.mean.shape != record.y.shape:
         raise InputError(
             f"The forecast has shape {forecast.mean.shape} but the record's outputs "
             f"have {record.y.shape}: both need the same samples and channels."
         )
-    if not 0 <= channel < record.n_outputs:
+    _check_channel(channel, record.n_outputs)
+
+
+def _check_channel(channel: int, outputs: int) -> None:
+    if not 0 <= channel < outputs:
         raise InputError(
-            f"channel is {channel} but the record has {record.n_outputs} outputs: "
-            f"choose from 0 to {record.n_outputs - 1}."
+            f"channel is {channel} but the record has {outputs} outputs: "
+            f"choose from 0 to {outputs - 1}."
         )
 
 
