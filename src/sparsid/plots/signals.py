@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# A band may widen a picture by so many ranges of its signals, below and above.
+WIDEST = 1.5
 # Channels that a picture of a record has at most.
 LARGEST_CHANNELS = 12
 # More records than this would be too small to read side by side.
@@ -69,7 +71,7 @@ def simulation(
         for spread, label in parts:
             low, high = mean - BAND * spread, mean + BAND * spread
             ax.fill_between(time, low, high, color=ORANGE, alpha=0.2, lw=0, label=label)
-        _show_all(ax, record.y[:, channel], mean)
+        _show_all(ax, (record.y[:, channel], mean), BAND * std)
     if forecast.diverged_at is not None:
         ax.axvline(time[forecast.diverged_at], color=GREY, lw=1.0, ls="--")
     ax.set_title(f"{what}: {error_text(record, forecast, channel)}", loc="left")
@@ -185,8 +187,10 @@ def residual(
     if np.isfinite(limit).any():
         ax.fill_between(record.time, -limit, limit, color=ORANGE, alpha=0.22, lw=0)
     if np.isfinite(error).any():
-        largest = 1.6 * float(np.nanmax(np.abs(error))) or 1.0
-        ax.set_ylim(-largest, largest)
+        largest = float(np.nanmax(np.abs(error))) or 1.0
+        edge = float(np.nanmax(limit)) if np.isfinite(limit).any() else 0.0
+        reach = 1.1 * max(largest, min(edge, 4.0 * largest))
+        ax.set_ylim(-reach, reach)
     ax.axhline(0.0, color=GREY, lw=0.8)
     ax.plot(record.time, error, color=BLUE, lw=0.9)
     unit = record.output_units[channel]
@@ -291,10 +295,20 @@ def _check_channel(channel: int, outputs: int) -> None:
         )
 
 
-def _show_all(ax: Axes, *signals: Any) -> None:
-    """Set limits by the signals: a very wide band must not flatten them."""
+def _show_all(ax: Axes, signals: Sequence[Any], half: Any) -> None:
+    """Set limits by signals and band: only a very wide band is cut.
+
+    Parameters
+    ----------
+    signals, half
+        What was measured and the forecast; half the band around the forecast.
+    """
     seen = np.concatenate([s[np.isfinite(s)] for s in signals])
     low, high = float(seen.min()), float(seen.max())
-    room = 0.6 * (high - low) or 1.0
-    bottom, top = ax.get_ylim()
-    ax.set_ylim(max(bottom, low - room), min(top, high + room))
+    room = WIDEST * (high - low) or 1.0
+    edges = np.concatenate([signals[-1] - half, signals[-1] + half])
+    edges = edges[np.isfinite(edges)]
+    margin = 0.05 * (high - low)
+    bottom = min(low, max(float(edges.min()), low - room))
+    top = max(high, min(float(edges.max()), high + room))
+    ax.set_ylim(bottom - margin, top + margin)
