@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # A band may widen a picture by so many ranges of its signals, below and above.
 WIDEST = 1.5
+# Samples of a picture, about; of longer records the ends of every stretch.
+LARGEST_SAMPLES = 8000
 # Channels that a picture of a record has at most.
 LARGEST_CHANNELS = 12
 # More records than this would be too small to read side by side.
@@ -60,20 +62,22 @@ def simulation(
     """
     _check_pair(record, forecast, channel)
     ax = new_axes() if ax is None else ax
-    time, mean = record.time, forecast.mean[:, channel]
+    y, mean = record.y[:, channel], forecast.mean[:, channel]
+    at = kept_samples([y, mean], LARGEST_SAMPLES)
+    time, y, mean = record.time[at], y[at], mean[at]
     name, unit = record.output_names[channel], record.output_units[channel]
     what = forecast.kind
-    ax.plot(time, record.y[:, channel], color=BLACK, lw=1.1, label="measured")
+    ax.plot(time, y, color=BLACK, lw=1.1, label="measured")
     ax.plot(time, mean, color=ORANGE, lw=1.4, label=what)
-    std = forecast.std[:, channel]
+    std = forecast.std[at, channel]
     if band and np.isfinite(std).any():
-        parts = ((std, "95 % band"), (forecast.model_std[:, channel], None))
+        parts = ((std, "95 % band"), (forecast.model_std[at, channel], None))
         for spread, label in parts:
             low, high = mean - BAND * spread, mean + BAND * spread
             ax.fill_between(time, low, high, color=ORANGE, alpha=0.2, lw=0, label=label)
-        _show_all(ax, (record.y[:, channel], mean), BAND * std)
+        _show_all(ax, (y, mean), BAND * std)
     if forecast.diverged_at is not None:
-        ax.axvline(time[forecast.diverged_at], color=GREY, lw=1.0, ls="--")
+        ax.axvline(record.time[forecast.diverged_at], color=GREY, lw=1.0, ls="--")
     ax.set_title(f"{what}: {error_text(record, forecast, channel)}", loc="left")
     ax.set_ylabel(f"{name} [{unit}]" if unit else name)
     ax.set_xlabel("time [s]")
@@ -149,6 +153,15 @@ def thinned(time: Any, values: Any, most: int = 4000) -> tuple[Any, Any]:
     """
     kept = extremes(values, most // 2)
     return time[kept], values[kept]
+
+
+def kept_samples(signals: Sequence[Any], most: int) -> Any:
+    """Return about so many samples, in which no signal misses a spike."""
+    samples = len(signals[0])
+    if samples <= most:
+        return np.arange(samples)
+    stretches = most // (2 * len(signals))
+    return np.unique(np.concatenate([extremes(s, stretches) for s in signals]))
 
 
 def extremes(values: Any, stretches: int) -> Any:

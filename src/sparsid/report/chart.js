@@ -2,7 +2,7 @@
 // Measured against forecast, with a residual strip. Drag to zoom, double-click to reset.
 (() => {
   const NS = "http://www.w3.org/2000/svg";
-  const LEFT = 56, RIGHT = 12, TOP = 8, GAP = 22, BOTTOM = 34;
+  const LEFT = 56, RIGHT = 12, TOP = 20, GAP = 22, BOTTOM = 34;
 
   function shape(name, attributes, parent) {
     const node = document.createElementNS(NS, name);
@@ -150,9 +150,9 @@
         });
       };
       const title = (words, top) =>
-        shape("text", { x: LEFT + 4, y: top + 12, class: "name" }, svg).textContent = words;
+        shape("text", { x: LEFT + 4, y: top - 5, class: "name" }, svg).textContent = words;
       scale(y, ticks(low, high, 5));
-      scale(y2, ticks(-reach, reach, 2));
+      scale(y2, ticks(-reach, reach, 4));
 
       const main = shape("g", { "clip-path": `url(#${clip})` }, svg);
       const strip = shape("g", { "clip-path": `url(#${clip2})` }, svg);
@@ -168,7 +168,7 @@
         const top = last + GAP + number * (GAP + each);
         const [least, most] = range([input.values]);
         const y3 = (v) => top + each * (most - v) / (most - least);
-        scale(y3, ticks(least, most, 2));
+        scale(y3, ticks(least, most, 3));
         shape("path", { d: path(x, y3, input.values), class: "input" }, svg);
         title(named(input.name, input.unit), top);
       });

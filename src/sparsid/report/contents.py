@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparsid.data.record import Record
 from sparsid.fitting.outcome import Outcome
-from sparsid.plots import extremes
+from sparsid.plots.signals import kept_samples
 from sparsid.results.forecast import Forecast
 from sparsid.results.summary import summary
 from sparsid.results.texts import joined, percent, with_unit
@@ -253,11 +253,7 @@ def _shown(
     """Return the samples that are drawn: no spike of any signal is left out."""
     signals = [record.y[:, channel], free_run.mean[:, channel]]
     signals += [one_step.mean[:, channel], *record.u.T[:LARGEST_INPUTS]]
-    if len(record) <= LARGEST_SAMPLES:
-        return np.arange(len(record))
-    stretches = LARGEST_SAMPLES // (2 * len(signals))
-    kept = [extremes(signal, stretches) for signal in signals]
-    return np.unique(np.concatenate(kept))
+    return kept_samples(signals, LARGEST_SAMPLES)
 
 
 def _candidates(model: Model) -> Table | None:
