@@ -41,6 +41,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/start_up.py --out docs/results/start_up.json
 	$(BIN)/python benchmarks/rivals/run.py --out docs/results/rivals.json
 	$(BIN)/python benchmarks/speed.py --out docs/results/speed.json
+	$(BIN)/python benchmarks/waiting.py --out docs/results/waiting.json
 	$(BIN)/python benchmarks/fill_pages.py
 
 $(VENV)/installed: pyproject.toml
