@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparsid.data.record import Record
 from sparsid.errors import InputError
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # A band may widen a picture by so many ranges of its signals, below and above.
-WIDEST = 1.5
+WIDEST = 1.2
 # Samples of a picture, about; of longer records the ends of every stretch.
 LARGEST_SAMPLES = 8000
 # Channels that a picture of a record has at most.
@@ -155,19 +156,19 @@ def thinned(time: Any, values: Any, most: int = 4000) -> tuple[Any, Any]:
     return time[kept], values[kept]
 
 
-def kept_samples(signals: Sequence[Any], most: int) -> Any:
+def kept_samples(signals: Sequence[Any], most: int) -> NDArray[np.int64]:
     """Return about so many samples, in which no signal misses a spike."""
     samples = len(signals[0])
     if samples <= most:
-        return np.arange(samples)
+        return np.arange(samples, dtype=np.int64)
     stretches = most // (2 * len(signals))
     return np.unique(np.concatenate([extremes(s, stretches) for s in signals]))
 
 
-def extremes(values: Any, stretches: int) -> Any:
+def extremes(values: Any, stretches: int) -> NDArray[np.int64]:
     """Return which samples hold the ends of so many stretches, and where gaps are."""
     if len(values) <= 2 * stretches:
-        return np.arange(len(values))
+        return np.arange(len(values), dtype=np.int64)
     edges = np.linspace(0, len(values), stretches + 1).astype(int)[:-1]
     kept = []
     for first, stop in zip(edges, [*edges[1:], len(values)], strict=True):
@@ -180,7 +181,7 @@ def extremes(values: Any, stretches: int) -> Any:
         high = first + int(np.argmax(np.where(seen, part, -np.inf)))
         gap = [first + int(np.argmin(seen))] if not seen.all() else []
         kept += sorted({low, high, *gap})
-    return np.array(kept)
+    return np.array(kept, dtype=np.int64)
 
 
 def residual(

@@ -123,8 +123,8 @@
       // The whole band, unless it is so wide that the signals would be flat.
       const signals = range([data.measured, run.mean]), room = signals[1] - signals[0];
       const all = range([data.measured, run.mean, end(1), end(-1)]);
-      const low = Math.max(all[0], signals[0] - 1.5 * room);
-      const high = Math.min(all[1], signals[1] + 1.5 * room);
+      const low = Math.max(all[0], signals[0] - 1.2 * room);
+      const high = Math.min(all[1], signals[1] + 1.2 * room);
       const y = (v) => TOP + upper * (high - v) / (high - low);
       const error = data.measured.map((v, k) =>
         v === null || run.mean[k] === null ? null : v - run.mean[k]);
