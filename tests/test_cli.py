@@ -716,12 +716,13 @@ def test_ctrl_c_keeps_the_best_model_so_far(
     )
     assert process.stderr is not None
     told = ""
-    # The fit has not begun when this is printed: the first programs are compiled now.
-    for line in process.stderr:
-        told += line
-        if line.startswith("Data:"):
-            process.send_signal(signal.SIGINT)
-    stdout = process.communicate(timeout=120)[0]
+    with process:
+        # The fit has not begun when this is printed: programs are compiled now.
+        for line in process.stderr:
+            told += line
+            if line.startswith("Data:"):
+                process.send_signal(signal.SIGINT)
+        stdout = process.communicate(timeout=300)[0]
     assert process.returncode == 130, told
     assert "stopping with the best so far" in told
     assert "stopped" in stdout

@@ -12,6 +12,9 @@ LEFT_BEHIND = {
     "embedded_c.py": ["controller"],
     "first_model.py": ["free_run.png", "history.png", "tanks.sparsid"],
     "own_csv.py": ["friday.csv", "monday.csv", "tuesday.csv"],
+    "several_records.py": ["motor.png"],
+    "short_data.py": ["oven.png"],
+    "two_outputs.py": ["mixing.csv"],
 }
 # What needs more than the tests install, for its own reasons.
 ELSEWHERE = {"mpc_tanks.py"}
@@ -25,5 +28,5 @@ def test_example_runs(name: str, tmp_path: Path) -> None:
         command, capture_output=True, text=True, cwd=tmp_path, env=dict(os.environ)
     )
     assert done.returncode == 0, done.stderr
-    assert "NARX model of" in done.stdout
+    assert " model of " in done.stdout
     assert sorted(p.name for p in tmp_path.iterdir()) == LEFT_BEHIND[name]

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,14 @@ from sparsid.studies.runner import Pace, Standing, pool_for_trials, run_trials
 from sparsid.studies.store import FILE, Store, Study
 
 COMMAND = [sys.executable, "-m", "sparsid.cli", "reproduce"]
+# The same where interrupts are ignored, as they are in a job in the background.
+INTERRUPTIBLE = [
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from sparsid.cli import main; main()",
+    "reproduce",
+]
 # Known to the conftest: compiled programs of earlier runs.
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "jax"
 
@@ -721,20 +730,28 @@ def test_bad_requests_are_refused_in_one_line(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_was_answered(tmp_path: Path) -> None:
     arguments = ["simulation", "--quick", "--dataset", "simulated-tanks"]
     process = subprocess.Popen(
-        [*COMMAND, *arguments, "--workers", "1", "--out", str(tmp_path)],
+        [*INTERRUPTIBLE, *arguments, "--workers", "1", "--out", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     kept = tmp_path / FILE
-    # The first trial compiles its programs, maybe beside other work.
-    stop = time.monotonic() + 180.0
-    while not answered(kept) and process.poll() is None and time.monotonic() < stop:
-        time.sleep(0.1)
-    # As a terminal does: to the command and all its processes.
-    os.killpg(process.pid, signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    try:
+        # The first trial compiles its programs, maybe beside a lot of other work.
+        stop = time.monotonic() + 600.0
+        while not answered(kept) and process.poll() is None:
+            assert time.monotonic() < stop, "no trial was answered"
+            time.sleep(0.1)
+        # As a terminal does: to the command and all its processes.
+        os.killpg(process.pid, signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=300)
+    finally:
+        # Nothing is left running, whatever failed.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with process:
+            pass
     assert process.returncode == 130, stderr
     count = answered(kept)
     assert count >= 1

@@ -18,6 +18,7 @@ def identify(
     seed: int = 0,
     workers: int | None = None,
     progress: ProgressCallback | None = None,
+    verbose: bool = False,
 ) -> Simulator:
     """Return a fitted model, everything about it chosen inside the records.
 
@@ -35,6 +36,9 @@ def identify(
     progress
         Called every half second with a ``Progress``; returning True ends the search
         with the best model so far.
+    verbose
+        Show what is being tried and how long the whole takes: a bar in a notebook, a
+        line on a terminal.
     """
     model = Simulator(budget=budget, workers=workers, seed=seed)
-    return model.fit(as_records(u, y, dt), progress=progress)
+    return model.fit(as_records(u, y, dt), progress=progress, verbose=verbose)

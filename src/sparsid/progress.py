@@ -14,7 +14,8 @@ class Progress:
     """A look at a running fit; noise is the variance per scaled output.
 
     ``start`` is one of so many starts, or of so many groups of members: see ``part``. A
-    search over candidates says in ``text`` how far it has come.
+    search over candidates says in ``text`` how far it has come, and in ``left``, as
+    soon as it can tell, how many seconds are still to come in all.
     """
 
     phase: str
@@ -28,6 +29,7 @@ class Progress:
     starts: int = 1
     part: str = "start"
     text: str = ""
+    left: float | None = None
 
 
 # Called after every cycle; True asks for an end.

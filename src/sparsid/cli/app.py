@@ -10,7 +10,7 @@ import typer
 from sparsid.cli import options as o
 from sparsid.cli.export import export
 from sparsid.cli.reproduce import studies
-from sparsid.cli.terminal import Commands
+from sparsid.cli.terminal import Commands, check_files
 from sparsid.errors import InputError
 from sparsid.parallel.cache import keep_compiled_programs
 from sparsid.parallel.local import keep_freed_memory
@@ -43,7 +43,7 @@ sparsid identify
 
 sparsid identify pump.csv --input voltage --output level --dt 4 --out results
 
-sparsid identify run1.csv run2.csv --input valve --input speed --output flow
+sparsid identify run1.csv run2.csv -i valve -i speed -o flow
 """
 EXIT_CODES = (
     "[bold]Exit codes[/]: 0 done, 1 the fit diverged, 2 bad input, 130 stopped by "
@@ -55,7 +55,6 @@ app = typer.Typer(
     help="Compact neural models of dynamic systems, by sparse Bayesian learning.",
     epilog=EXAMPLES,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
@@ -144,6 +143,7 @@ def identify(
     json: o.Json = False,
 ) -> None:
     """Identify a model from recorded inputs and outputs."""
+    check_files(*(files or []))
     from sparsid.cli.identify import Request
     from sparsid.cli.identify import identify as run
 
@@ -189,6 +189,7 @@ def predict(
 
     [bold]Example[/]: sparsid predict model.sparsid other.csv --horizon 10
     """
+    check_files(model, data)
     from sparsid.cli import apply
 
     table = _table(dt, time_column, separator, decimal)
@@ -216,6 +217,7 @@ def simulate(
 
     [bold]Example[/]: sparsid simulate model.sparsid other.csv --out simulated.csv
     """
+    check_files(model, data)
     from sparsid.cli import apply
 
     table = _table(dt, time_column, separator, decimal)
@@ -245,6 +247,7 @@ def report(
 
     [bold]Example[/]: sparsid report model.sparsid other.csv --out report.html
     """
+    check_files(model, *data)
     from sparsid.cli import reporting
 
     table = _table(dt, time_column, separator, decimal)
@@ -257,6 +260,7 @@ def report(
 @app.command()
 def info(model: o.ModelFile, json: o.Json = False) -> None:
     """Show what a model file holds."""
+    check_files(model)
     from sparsid.cli.results import as_json
     from sparsid.results.storage import load
     from sparsid.results.summary import result_dict

@@ -25,7 +25,7 @@ from sparsid.cli.results import (
     write_predictions,
     write_result,
 )
-from sparsid.cli.tables import print_result
+from sparsid.cli.tables import print_end, print_result
 from sparsid.cli.terminal import (
     DIVERGED,
     STOPPED,
@@ -41,6 +41,7 @@ from sparsid.fitting.settings import make_lags
 from sparsid.report import write_report
 from sparsid.results.outcome import Outcome
 from sparsid.results.summary import result_dict
+from sparsid.results.texts import clock
 from sparsid.validation.baselines import Arx
 from sparsid.validation.evaluation import Part, forecast_part, scores
 
@@ -119,6 +120,7 @@ def identify(request: Request) -> int:
         print(as_json(result))
     elif not request.quiet:
         print_result(results_console(), model, found, files)
+        print_end(results_console(), data.title, model, found, request.out)
     if stopped:
         return STOPPED
     return DIVERGED if model.outcome_ is Outcome.DIVERGED else 0
@@ -143,12 +145,7 @@ def _fit(
         if request.recalibrate and not interrupt.asked:
             recalibrate(model, data.estimation, progress=progress)
     seconds = time.perf_counter() - began
-    for trial in model.fitted_.details.get("candidates", ()):
-        console.print(
-            f"{trial['name']}: held-out free-run error {trial['held_out_error']:.3f} "
-            "standard deviations"
-        )
-    console.print(f"Fitted in {seconds:.1f} s: {model.outcome_.value}")
+    console.print(f"Fitted in {clock(seconds)}: {model.outcome_.value}")
     return model, seconds
 
 

@@ -18,6 +18,7 @@ import typer
 
 from sparsid.cli.terminal import STOPPED, notes, results_console, side_console
 from sparsid.errors import InputError
+from sparsid.results.texts import clock as clock
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -353,16 +354,6 @@ class StudyProgress:
         if p.seconds_left:
             parts.append(f"about {clock(p.seconds_left)} left")
         return " · ".join(parts)
-
-
-def clock(seconds: float) -> str:
-    """Return a duration in words, to two digits or so."""
-    if seconds < 180:
-        return f"{max(seconds, 1.0):.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 # -- options -------------------------------------------------------------------------

@@ -224,6 +224,17 @@ class Record:
         frame.attrs["units"] = {"time": "s", **dict(zip(names, units, strict=True))}
         return frame
 
+    def plot(self) -> Any:
+        """Return a figure with all channels: outputs, and inputs below them."""
+        from sparsid import plots
+
+        return plots.signals(self)
+
+    def _repr_html_(self) -> str:
+        from sparsid.plots.notebook import record_html
+
+        return record_html(self)
+
 
 def value_range(records: Iterable[Record]) -> dict[str, list[list[float]]]:
     """Return the smallest and the largest value of every channel, as plain values."""

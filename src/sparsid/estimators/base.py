@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
@@ -12,8 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from sparsid.data.record import Record
 from sparsid.data.tables import as_records
 from sparsid.errors import InputError
+from sparsid.estimators.watching import watched
 from sparsid.progress import ProgressCallback
 from sparsid.results.base import FittedModel
+from sparsid.results.forecast import without_name
 from sparsid.results.outcome import Outcome
 from sparsid.validation.scores import fit_percent
 
@@ -24,6 +28,22 @@ if TYPE_CHECKING:
 DIVERGED_SCORE = -1000.0
 
 F = TypeVar("F", bound=FittedModel)
+M = TypeVar("M", bound=Callable[..., Any])
+
+
+def over_records(method: M) -> M:
+    """Return a method that takes one record, or several and then gives a list."""
+
+    @wraps(method)
+    def each(self: Any, u: Any, *given: Any, **how: Any) -> Any:
+        if not isinstance(u, list | tuple) or not u:
+            return method(self, u, *given, **how)
+        if not all(isinstance(r, Record) for r in u):
+            return method(self, u, *given, **how)
+        return [method(self, r, *given, **how) for r in u]
+
+    return cast("M", each)
+
 
 if TYPE_CHECKING:
     from sparsid.estimators import Model
@@ -36,6 +56,9 @@ if TYPE_CHECKING:
 
         def set_params(self, **params: Any) -> Self:
             """Change settings."""
+
+        def __sklearn_tags__(self) -> Any:
+            """Return what scikit-learn asks."""
 
 else:
     from sklearn.base import BaseEstimator
@@ -54,6 +77,7 @@ class Estimator(BaseEstimator, Generic[F]):
         dt: float | None = None,
         progress: ProgressCallback | None = None,
         scheduler: str | None = None,
+        verbose: bool = False,
     ) -> Self:
         """Fit the model and return it.
 
@@ -73,9 +97,13 @@ class Estimator(BaseEstimator, Generic[F]):
             Address of a Dask scheduler whose workers do the starts, as in
             ``"tcp://host:8786"``. An argument of the fit and not of the model: where
             the work was done changes nothing about the model or its file.
+        verbose
+            Show how far the fit is and how long it takes: a bar in a notebook, a line
+            on a terminal.
         """
         records = as_records(u, y, dt)
-        self.fitted_ = self._fit(records, progress, scheduler)
+        with watched(progress, verbose) as listener:
+            self.fitted_ = self._fit(records, listener, scheduler)
         return self
 
     def score(self, u: Any, y: Any = None) -> float:
@@ -178,7 +206,28 @@ class Estimator(BaseEstimator, Generic[F]):
         text = self.summary()
         return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
 
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks: outputs are needed, NaN marks gaps."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.input_tags.allow_nan = True
+        return tags
+
     # -- learnt attributes ---------------------------------------------------------
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of inputs."""
+        return self._fitted.channels.n_inputs
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """Names of the inputs, if the records or tables had names."""
+        names = self._fitted.channels.input_names
+        if not names or without_name(names):
+            raise AttributeError("the inputs of the fit had no names")
+        return np.array(names, dtype=object)
 
     @property
     def _fitted(self) -> F:
@@ -219,6 +268,10 @@ class Estimator(BaseEstimator, Generic[F]):
         scheduler: str | None,
     ) -> F:
         raise NotImplementedError
+
+    def _inputs_alone(self, u: Any, y: Any) -> bool:
+        """Return whether there is nothing measured to predict from."""
+        return y is None and hasattr(u, "shape") and self._fitted.channels.n_inputs > 0
 
     def _one_record(self, u: Any, y: Any) -> Record:
         records = as_records(u, y, self._fitted.channels.dt)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparsid.data.record import Record
 from sparsid.errors import InputError
-from sparsid.estimators.base import Estimator
+from sparsid.estimators.base import Estimator, over_records
 from sparsid.progress import ProgressCallback
 from sparsid.results.forecast import Forecast
 from sparsid.results.simulator import FittedSimulator
@@ -68,16 +68,21 @@ class Simulator(Estimator[FittedSimulator]):
             )
         return fit_simulator(records, Wanted.checked(self.get_params()), progress)
 
+    @over_records
     def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
 
         Parameters
         ----------
         u
-            A record, or inputs with the measured outputs as ``y``.
+            A record, or inputs with the measured outputs as ``y``. Of several records
+            a list is returned. Inputs alone, as in a pipeline, get their free run.
         """
+        if self._inputs_alone(u, y):
+            return self._fitted.simulate(u)
         return self._fitted.predict(self._one_record(u, y), horizon)
 
+    @over_records
     def simulate(
         self,
         u: Any,
@@ -87,7 +92,7 @@ class Simulator(Estimator[FittedSimulator]):
         seed: int = 0,
         sampled: bool = False,
     ) -> Forecast:
-        """Return the free run over a record, or over inputs alone.
+        """Return the free run over a record, or over inputs alone; of several, a list.
 
         Parameters
         ----------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsid.data.record import Record
-from sparsid.estimators.base import Estimator
+from sparsid.estimators.base import Estimator, over_records
 from sparsid.fitting.state_space import fit_free_run
 from sparsid.parallel.pool import open_pool
 from sparsid.progress import ProgressCallback
@@ -86,16 +86,21 @@ class StateSpace(Estimator[Ensemble]):
         with open_pool(scheduler) as pool:
             return fit_free_run(params, records, progress, pool)
 
+    @over_records
     def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
 
         Parameters
         ----------
         u
-            A record, or inputs with the measured outputs as ``y``.
+            A record, or inputs with the measured outputs as ``y``. Of several records
+            a list is returned. Inputs alone, as in a pipeline, get their free run.
         """
+        if self._inputs_alone(u, y):
+            return self._fitted.simulate(u)
         return self._fitted.predict(self._one_record(u, y), horizon)
 
+    @over_records
     def simulate(
         self,
         u: Any,
@@ -105,7 +110,7 @@ class StateSpace(Estimator[Ensemble]):
         seed: int = 0,
         sampled: bool = False,
     ) -> Forecast:
-        """Return the free run over a record, or over inputs alone.
+        """Return the free run over a record, or over inputs alone; of several, a list.
 
         Parameters
         ----------

@@ -14,9 +14,13 @@ from sparsid.plots.checks import (
 )
 from sparsid.plots.signals import (
     error_text,
+    extremes,
+    forecast,
     identification_picture,
     residual,
+    signals,
     simulation,
+    thinned,
 )
 from sparsid.plots.structure import (
     history,
@@ -37,6 +41,8 @@ __all__ = [
     "correlation",
     "coverage",
     "error_text",
+    "extremes",
+    "forecast",
     "history",
     "identification_picture",
     "members",
@@ -45,7 +51,9 @@ __all__ = [
     "pit",
     "relevance",
     "residual",
+    "signals",
     "simulation",
     "stability",
+    "thinned",
     "weight_map",
 ]

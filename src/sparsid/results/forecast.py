@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -17,6 +17,11 @@ from sparsid.data.pieces import stretches_of
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
+from sparsid.results.texts import with_unit
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
 
 # A run is called diverged when an output is this many standard deviations of the
 # estimation record away from its mean.
@@ -25,7 +30,7 @@ DIVERGED = 100.0
 BAND = 1.96
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Forecast:
     """Predicted or simulated outputs, aligned with the record they are for.
 
@@ -42,6 +47,8 @@ class Forecast:
         Samples ahead, None for a free run.
     diverged_at
         Sample at which the run left all bounds, None if it did not; NaN from there on.
+    dt
+        Sampling time in seconds.
     """
 
     mean: Float[np.ndarray, "time outputs"]
@@ -52,6 +59,93 @@ class Forecast:
     diverged_at: int | None
     output_names: tuple[str, ...]
     output_units: tuple[str, ...]
+    dt: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    @property
+    def kind(self) -> str:
+        """What it is, such as "free run" or "5 steps ahead"."""
+        if self.horizon is None:
+            return "free run"
+        steps = "step" if self.horizon == 1 else "steps"
+        return f"{'one' if self.horizon == 1 else self.horizon} {steps} ahead"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return the mean, so that scores of other packages take a forecast."""
+        return np.array(self.mean, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self)} samples, forecast from {self.start} on"]
+        named = zip(self.output_names, self.output_units, strict=True)
+        for k, (name, unit) in enumerate(named):
+            mean, std = (v[np.isfinite(v[:, k]), k] for v in (self.mean, self.std))
+            if not mean.size:
+                parts.append(f"{name} nowhere known")
+                continue
+            text = f"{name} {mean.min():.4g} to {with_unit(float(mean.max()), unit)}"
+            parts.append(text + (f" ± {np.median(std):.2g}" if std.size else ""))
+        if self.diverged_at is not None:
+            parts.append(f"diverged at sample {self.diverged_at}")
+        return f"Forecast({self.kind}, {', '.join(parts)})"
+
+    def to_frame(self, record: Record | None = None) -> pandas.DataFrame:
+        """Return one table: time, and of every output mean, deviation and 95 % band.
+
+        Parameters
+        ----------
+        record
+            What it is for: its time counts, and its measured outputs stand beside.
+        """
+        import pandas as pd
+
+        if record is not None and record.y.shape != self.mean.shape:
+            raise InputError(
+                f"the forecast has shape {self.mean.shape} but the record's outputs "
+                f"{record.y.shape}: give the record that it is for"
+            )
+        first = 0 if record is None else record.start
+        samples = first + np.arange(len(self))
+        dt = self.dt if record is None else record.dt
+        columns: dict[str, Any] = {"time": samples * dt}
+        low, high = self.band()
+        for k, name in enumerate(self.output_names):
+            if record is not None:
+                columns[f"{name} measured"] = record.y[:, k]
+            columns |= {
+                name: self.mean[:, k],
+                f"{name} std": self.std[:, k],
+                f"{name} lower": low[:, k],
+                f"{name} upper": high[:, k],
+            }
+        return pd.DataFrame(columns, index=pd.RangeIndex(first, first + len(self)))
+
+    def plot(
+        self, record: Record | None = None, ax: Axes | None = None, channel: int = 0
+    ) -> Axes:
+        """Return axes with one output and its 95 % band.
+
+        Parameters
+        ----------
+        record
+            What was measured, to be drawn beside it.
+        ax
+            Where to draw; by default a figure of its own.
+        channel
+            Number of the output.
+        """
+        from sparsid import plots
+
+        if record is not None:
+            return plots.simulation(record, self, ax, channel)
+        return plots.forecast(self, ax, channel)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a line, and a picture of the first outputs."""
+        from sparsid.plots.notebook import forecast_html
+
+        return forecast_html(self)
 
     @property
     def noise_std(self) -> NDArray[np.float64]:
@@ -165,7 +259,7 @@ class Channels:
             )
         for what in ("input_names", "output_names"):
             given, own = getattr(record, what), getattr(self, what)
-            unnamed = _plain(given) or _plain(own)
+            unnamed = without_name(given) or without_name(own)
             if given != own and (sorted(given) == sorted(own) or not unnamed):
                 raise InputError(
                     f"the record has {what} {', '.join(given)} but the model "
@@ -270,6 +364,7 @@ class Channels:
             diverged_at,
             self.output_names,
             self.output_units,
+            self.dt,
         )
 
 
@@ -314,6 +409,7 @@ def over_stretches(
         min(diverged, default=None),
         record.output_names,
         record.output_units,
+        record.dt,
     )
 
 
@@ -353,7 +449,7 @@ def paired(
     return records, forecasts
 
 
-def _plain(names: tuple[str, ...]) -> bool:
+def without_name(names: tuple[str, ...]) -> bool:
     """Return whether names are those a record gives to channels without one."""
     return all(re.fullmatch(r"[uy]\d*", name) for name in names)
 

@@ -27,6 +27,7 @@ from sparsid.results.simulator import FittedSimulator, SimulatorMember
 from sparsid.simulation.bands import FoldRuns
 from sparsid.simulation.member import Member
 from sparsid.simulation.prediction import residual_model
+from sparsid.simulation.reasons import reason
 from sparsid.simulation.search import (
     LinearFound,
     Search,
@@ -88,8 +89,12 @@ class _Fit:
         self.search = Search(
             self.part, wanted.seed, wanted.workers, self._told, notes=[]
         )
+        self.search.last_samples = self._last_members() * self.whole.samples
         self.stopped = False
         self.best_error = self.linear_error = np.inf
+        # What was taken, None for the linear model, and why if nothing was to be tried.
+        self.chosen: Trial | None = None
+        self.settled = ""
 
     def _signals(self, stretches: Sequence[Record]) -> Signals:
         scaling = self.scaling
@@ -111,7 +116,8 @@ class _Fit:
         linear = search.linear(self.wanted.states)
         self.linear_error = linear.errors.rms
         self.best_error = self.linear_error
-        self._say(f"linear model of order {linear.order} found", 1, 1)
+        found = f"linear model of order {linear.order} found"
+        self._say(Stage(found, 1, 1, found))
         best: Trial | None = None
         kind = self.wanted.structure
         exact = kind == "auto" and linear.errors.rms < EXACT
@@ -133,36 +139,51 @@ class _Fit:
                 "the data do not support a nonlinear model: the linear one is taken"
             )
             best = None
+        if kind == "linear":
+            self.settled = "the linear model is what was asked for"
+        elif exact:
+            self.settled = "the linear model is taken: it has hardly any error"
         if best is None:
             return self._linear(linear)
-        return self._ensemble(search.sparse(best), linear)
+        self.chosen = search.sparse(best)
+        return self._ensemble(self.chosen, linear)
 
     def _told(self, stage: Stage) -> bool:
         finished = [t.rms for t in self.search.trials if np.isfinite(t.rms)]
         self.best_error = min([self.linear_error, *finished])
-        return self._say(stage.name, stage.done, stage.total)
+        return self._say(stage)
 
-    def _say(self, phase: str, done: int, total: int) -> bool:
+    def _say(self, stage: Stage) -> bool:
         """Tell the listener where the search is; return whether it is to end."""
         if self.report is not None:
-            text = "in seconds"
+            text = stage.place or stage.name
             if np.isfinite(self.linear_error):
-                text = (
-                    f"held-out error {self.best_error:.3g} of the deviation, "
-                    f"linear {self.linear_error:.3g}"
-                )
+                text += f" · held-out error {self.best_error:.3g}"
+                text += f", linear model {self.linear_error:.3g}"
             progress = Progress(
-                phase,
-                done,
-                total,
+                stage.name,
+                stage.done,
+                stage.total,
                 self.best_error,
                 np.full(self.part.outputs, self.best_error**2),
                 1.0,
                 time.perf_counter() - self.began,
                 text=text,
+                left=self._left(stage.left),
             )
             self.stopped = bool(self.report(progress)) or self.stopped
         return self.stopped
+
+    def _left(self, seconds: float | None) -> float | None:
+        """Return the seconds to come, no more than the budget leaves."""
+        budget = self.wanted.budget
+        if budget is None or seconds is None:
+            return seconds
+        return min(seconds, max(self.began + budget - time.perf_counter(), 0.0))
+
+    def _last_members(self) -> int:
+        share = COMPARED_SAMPLES / max(self.whole.samples, 1)
+        return int(np.clip(round(MOST_MEMBERS * share), FEWEST_MEMBERS, MOST_MEMBERS))
 
     # -- the end ---------------------------------------------------------------------
 
@@ -176,9 +197,7 @@ class _Fit:
     def _ensemble(self, best: Trial, linear: LinearFound) -> FittedSimulator:
         """Return the members of the winner, gone on with everything shown."""
         search, delays = self.search, best.candidate.delays
-        share = COMPARED_SAMPLES / max(self.whole.samples, 1)
-        count = int(np.clip(round(MOST_MEMBERS * share), FEWEST_MEMBERS, MOST_MEMBERS))
-        chosen = search.best_members(best, count)
+        chosen = search.best_members(best, self._last_members())
         try:
             members = search.last(chosen, self.whole.runs(delays))
         except StoppedError:
@@ -262,6 +281,9 @@ class _Fit:
             "free_run_rmse": self._errors(members).tolist(),
             "candidates": trials,
             "chosen_candidate": name,
+            "chosen_because": reason(
+                self.chosen, self.linear_error, self.search.trials, self.settled
+            ),
             "bands": held_out.coverage(),
         }
         return found | ({"notes": notes} if notes else {})

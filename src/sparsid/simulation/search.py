@@ -38,6 +38,14 @@ from sparsid.simulation.linear import LARGEST, LARGEST_MIMO, nearly_integrates
 from sparsid.simulation.member import Member, Run
 from sparsid.simulation.pruning import pruned
 from sparsid.simulation.signals import FOLDS, Errors, Signals
+from sparsid.simulation.waiting import (
+    PRUNING_CYCLES,
+    PRUNING_SHARE,
+    VARIANT_SIZE,
+    Waiting,
+    cycle_work,
+    race_work,
+)
 
 log = logging.getLogger(__name__)
 
@@ -174,11 +182,16 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """What a listener hears: where the search is."""
+    """What a listener hears: where the search is.
+
+    ``place`` says it in words, ``left`` is how many seconds are still to come in all.
+    """
 
     name: str
     done: int
     total: int
+    place: str = ""
+    left: float | None = None
 
 
 Told = Callable[[Stage], bool]
@@ -232,6 +245,8 @@ class Search:
         Hears of progress and may end the search by returning True.
     deadline
         Time of `time.perf_counter` at which no more is tried.
+    last_samples
+        Samples of all final members together, for the time it takes.
     """
 
     signals: Signals
@@ -239,6 +254,7 @@ class Search:
     workers: int = 2
     told: Told | None = None
     deadline: float = np.inf
+    last_samples: float = 0.0
     notes: list[str] = field(default_factory=list)
     trials: list[Trial] = field(default_factory=list)
 
@@ -246,6 +262,7 @@ class Search:
         self.bases = Bases(self.signals)
         # Whether to stop now; whether something was left out because of that.
         self.stopped = self.cut_short = False
+        self.waiting = Waiting()
 
     # -- the linear model ------------------------------------------------------------
 
@@ -448,7 +465,11 @@ class Search:
             running = self._affordable(running, plan, EFFORT if k else EFFORT_FIRST)
             if k == 0:
                 self.trials += running
-            if not running or not self._advance(f"round {k + 1}", running, plan):
+            if not running:
+                break
+            variants = 0 if rival else len(self.variants(running[0]))
+            self._expect(k, running, variants)
+            if not self._advance(f"round {k + 1}", running, plan):
                 break
             running.sort(key=lambda t: t.rms)
             limit = plan.ratio * running[0].rms
@@ -484,6 +505,29 @@ class Search:
     def _starts(self, trial: Trial, plan: Round) -> int:
         return plan.fewer if self._costly(trial) else plan.starts
 
+    def _expect(self, k: int, trials: Sequence[Trial], variants: int) -> None:
+        """Plan the time of a round, and of all that follows if most candidates stay."""
+        sizes = [self._size(t) for t in trials]
+        costly = [self._costly(t) for t in trials]
+        now, *later = race_work(ROUNDS, sizes, costly, k)
+        # Who will win is not known: one of middle size.
+        size, dear = float(np.median(sizes)), costly[0]
+        more = [VARIANT_SIZE * size] * variants
+        # Few of them get to the last round.
+        first, *others = race_work(ROUNDS, more, [dear] * variants)
+        later += [first, 0.5 * sum(others)]
+        attempts = PRUNING_SHARE * self._attempts(trials[0]) * PRUNING_CYCLES
+        later.append(size * LAST_KEPT * attempts)
+        last = LAST_CYCLES * size * self.last_samples / self.signals.samples
+        self.waiting.plan(FOLDS * now, FOLDS * sum(later) + last)
+
+    def _size(self, trial: Trial) -> float:
+        return trial.candidate.work
+
+    def _attempts(self, trial: Trial) -> int:
+        """Return how often removals are tried."""
+        return 4 if self._costly(trial) else 12
+
     def _advance(self, name: str, trials: Sequence[Trial], plan: Round) -> bool:
         """Advance candidates by a round; return False if it was cut short."""
         jobs: list[tuple[Trial, int, int]] = []
@@ -509,7 +553,7 @@ class Search:
 
         complete = True
         try:
-            begun = self._map(name, begin, jobs)
+            begun = self._map(name, begin, jobs, [job[0] for job in jobs], trials)
         except StoppedError as stop:
             begun, complete = list(stop.done), False
         for job, member in zip(jobs, begun, strict=False):
@@ -527,7 +571,7 @@ class Search:
         ]
         if complete:
             try:
-                self._map(name, go_on, left)
+                self._map(name, go_on, left, [job[0] for job in left], trials)
             except StoppedError:
                 complete = False
         self.cut_short |= not complete
@@ -561,6 +605,11 @@ class Search:
             if self.stopped or time.perf_counter() > self.deadline:
                 raise StoppedError
             member.cycle(coloured=member.age >= COLOURED_FROM)
+            samples = sum(len(run.u) for run in member.runs)
+            structure = member.structure
+            self.waiting.cycle(
+                cycle_work(structure.sizes, structure.parameters, samples)
+            )
             if member.age > COLOURED_FROM + 8 and member.settled():
                 break
             if not np.isfinite(member.cost):
@@ -579,7 +628,11 @@ class Search:
             for fold, members in enumerate(best.members)
             for member in members[:LAST_KEPT]
         ]
-        attempts = 4 if self._costly(best) else 12
+        attempts = self._attempts(best)
+        cycles = PRUNING_SHARE * attempts * PRUNING_CYCLES
+        last = LAST_CYCLES * self.last_samples / self.signals.samples
+        size = self._size(best)
+        self.waiting.plan(len(jobs) * cycles * size, last * size)
 
         def one(job: tuple[int, Member]) -> Member:
             fold, full = job
@@ -629,18 +682,30 @@ class Search:
         return self._map("final members", one, members)
 
     def _map(
-        self, name: str, work: Callable[[Job], Done], jobs: Sequence[Job]
+        self,
+        name: str,
+        work: Callable[[Job], Done],
+        jobs: Sequence[Job],
+        whose: Sequence[Trial] = (),
+        trials: Sequence[Trial] = (),
     ) -> list[Done]:
-        """Do jobs in threads, in order, telling how far they are."""
+        """Do jobs in threads, in order, telling how far they are.
+
+        Parameters
+        ----------
+        whose, trials
+            The candidate of each job, and all candidates of the round.
+        """
         with threadpool_limits(1), ThreadPoolExecutor(self.workers) as pool:
             futures = [pool.submit(work, job) for job in jobs]
             left: set[Future[Done]] = set(futures)
             try:
                 while left:
                     _, left = wait(left, LISTEN_EVERY, FIRST_COMPLETED)
-                    if self.told is not None and self.told(
-                        Stage(name, len(jobs) - len(left), len(jobs))
-                    ):
+                    count = len(jobs) - len(left)
+                    place = _place(whose, trials, count)
+                    stage = Stage(name, count, len(jobs), place, self.waiting.seconds())
+                    if self.told is not None and self.told(stage):
                         raise StoppedError
                 done = [future.result() for future in futures]
             except BaseException as error:
@@ -658,3 +723,11 @@ def _result(future: Future[Done]) -> Done | None:
     if not future.done() or future.cancelled() or future.exception() is not None:
         return None
     return future.result()
+
+
+def _place(whose: Sequence[Trial], trials: Sequence[Trial], done: int) -> str:
+    """Return which candidate is under way, in words."""
+    if not whose:
+        return ""
+    trial = whose[min(done, len(whose) - 1)]
+    return f"candidate {list(trials).index(trial) + 1} of {len(trials)}, {trial.name}"

@@ -14,7 +14,7 @@ from sparsid.results.base import FittedModel, HasResult, result_of
 from sparsid.results.forecast import BAND, Forecast, over_record
 from sparsid.results.outcome import Outcome
 from sparsid.validation.baselines import Arx, persistence
-from sparsid.validation.scores import rmse
+from sparsid.validation.scores import fit_percent, rmse
 
 PartName = Literal["estimation", "test"]
 Values = NDArray[np.float64]
@@ -116,8 +116,16 @@ def scores(
         },
         "linear_arx": linear if all(linear.values()) else {},
         "persistence": {"one_step": errors(baseline(persistence), one_step)},
+        "free_run_fit_percent": _fit_percent(
+            np.where(counted, y, np.nan), np.where(counted, free_run, 0.0)
+        ),
         "one_step_inside_band": inside.mean(0, where=predicted).tolist(),
     }
+
+
+def _fit_percent(y: Values, run: Values) -> list[float]:
+    """Return how much of the measured samples runs explain; minus infinity if none."""
+    return [float(f) for f in fit_percent(y, run)]
 
 
 def _present(forecast: Forecast) -> Values:

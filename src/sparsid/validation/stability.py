@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sparsid.data.record import Record, value_range
 from sparsid.errors import InputError
 from sparsid.results.base import FittedModel, HasResult, result_of
+from sparsid.results.texts import clock
 
 Values = NDArray[np.float64]
 # A perturbed run has forgotten its start when it is this close, in its perturbation.
@@ -55,8 +56,12 @@ class Stability:
         )
         if self.forgotten is None:
             return f"{long}; a wrong start is not forgotten within the record"
-        took = f"{self.forgotten} samples ({self.forgotten * self.dt:.3g} s)"
+        took = f"{self.forgotten} samples ({_clock(self.forgotten * self.dt)})"
         return f"{long}; a wrong start is forgotten after {took}"
+
+
+def _clock(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 180.0 else clock(seconds)
 
 
 def stability(model: FittedModel | HasResult, record: Record) -> Stability:
