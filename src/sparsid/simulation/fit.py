@@ -24,6 +24,7 @@ from sparsid.fitting.progress import Progress, Report
 from sparsid.models.residual_model import ResidualModel
 from sparsid.results.forecast import BandFactors, Channels
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.structure_counts import middle_count
 from sparsid.simulation.bands import FoldRuns
 from sparsid.simulation.member import Member
 from sparsid.simulation.prediction import residual_model
@@ -182,7 +183,8 @@ class _Fit:
             members = search.last(chosen, self.whole.runs(delays))
         except StoppedError:
             members = [m.shown(self.whole.runs(delays)) for m in chosen]
-        return self._result(best.name, delays, members, best.members, linear)
+        found = self._result(best.name, delays, members, best.members, linear)
+        return replace(found, weights_total=max(best.full, found.weights_total))
 
     def _result(
         self,
@@ -204,7 +206,7 @@ class _Fit:
             ResidualModel.none(signals.inputs, np.ones(signals.outputs)),
             min(start_samples, max(len(s) // 4 for s in self.stretches)),
             BandFactors.none(signals.outputs),
-            float(np.mean([np.count_nonzero(m.theta) for m in good])),
+            middle_count([m.structure for m in good]),
             max(m.structure.parameters for m in good),
             self._outcome(),
             {"cost": np.array(good[0].costs), "kept": np.ones(len(good[0].costs))},

@@ -13,7 +13,7 @@ member fell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,7 +64,11 @@ class Gaussian:
 
 
 def pruned(
-    member: Member, go_on: Callable[[Member, int], Member], attempts: int = ATTEMPTS
+    member: Member,
+    go_on: Callable[[Member, int], Member],
+    attempts: int = ATTEMPTS,
+    allowed: Callable[[Member, Member], bool] | None = None,
+    slack: Sequence[float] = (0.0,),
 ) -> Member:
     """Return a member without what the evidence does not support.
 
@@ -74,20 +78,33 @@ def pruned(
         Advances a member by so many cycles.
     attempts
         How often removals are tried.
+    allowed
+        Whether a member with less in it may take the place of one; by default, whether
+        its cost is lower.
+    slack
+        By how much -2 log evidence may seem to grow by a removal that is tried: one
+        number after the other, as soon as nothing is left to try below it.
     """
+    better = _cheaper if allowed is None else allowed
+    steps = iter(slack)
+    most_lost = next(steps)
     # Which parameter of the first member each one is, and groups that have to stay.
     names = np.arange(member.structure.parameters)
     firm: set[frozenset[int]] = set()
     share = SHARE
     for _ in range(attempts):
         most = max(int(share * len(member.structure.free)), 1)
-        found = _removals(member, names, firm, most)
+        found = _removals(member, names, firm, most, most_lost)
         if not found:
-            break
+            wider = next(steps, None)
+            if wider is None:
+                break
+            most_lost = wider
+            continue
         gone = np.zeros(len(member.w), dtype=bool)
         gone[np.concatenate(found)] = True
         fresh = _faded(member, gone, go_on)
-        if fresh.cost < member.cost:
+        if better(fresh, member):
             stay = member.structure.reduced(~gone[: len(names)]).parameters
             member, names = fresh, names[stay]
         elif len(found) == 1:
@@ -97,8 +114,13 @@ def pruned(
     return member
 
 
+def _cheaper(fresh: Member, member: Member) -> bool:
+    """Return whether the cost fell."""
+    return fresh.cost < member.cost
+
+
 def _removals(
-    member: Member, names: Whole, firm: set[frozenset[int]], most: int
+    member: Member, names: Whole, firm: set[frozenset[int]], most: int, lost: float
 ) -> list[Whole]:
     """Return groups that go, about ``most`` parameters, worst first."""
     at = Gaussian(member.w, member.at.covariance(member.prior), member.prior)
@@ -109,7 +131,7 @@ def _removals(
         while gone.sum() < most:
             left = [own for own in groups if not gone[own].any()]
             changes = at.changes(left)
-            if not len(changes) or not changes.min() < 0.0:
+            if not len(changes) or not changes.min() < lost:
                 break
             own = left[int(np.argmin(changes))]
             at = at.without(own)
