@@ -93,16 +93,7 @@ class _Fit:
         self.best_error = self.linear_error = np.inf
 
     def _signals(self, stretches: Sequence[Record]) -> Signals:
-        scaling = self.scaling
-        nothing = (
-            scaling.scale_u(np.zeros_like(scaling.u_mean)),
-            scaling.scale_y(np.zeros_like(scaling.y_mean)),
-        )
-        return Signals(
-            tuple(np.ascontiguousarray(scaling.scale_u(s.u)) for s in stretches),
-            tuple(np.ascontiguousarray(scaling.scale_y(s.y)) for s in stretches),
-            nothing,
-        )
+        return Signals.of(self.scaling, stretches)
 
     # -- the search ------------------------------------------------------------------
 
@@ -202,7 +193,7 @@ class _Fit:
             self.scaling,
             name,
             delays,
-            tuple(_frozen(m) for m in good),
+            tuple(frozen(m) for m in good),
             ResidualModel.none(signals.inputs, np.ones(signals.outputs)),
             min(start_samples, max(len(s) // 4 for s in self.stretches)),
             BandFactors.none(signals.outputs),
@@ -213,7 +204,7 @@ class _Fit:
             {},
         )
         folds = [
-            replace(first, members=tuple(_frozen(m) for m in fold)) if fold else None
+            replace(first, members=tuple(frozen(m) for m in fold)) if fold else None
             for fold in copies
         ]
         held_out = FoldRuns.of(signals, delays, folds, copies)
@@ -301,7 +292,7 @@ def _squares(member: Member) -> float:
     return total if np.isfinite(total) else np.inf
 
 
-def _frozen(member: Member) -> SimulatorMember:
+def frozen(member: Member) -> SimulatorMember:
     """Return what a result keeps of a member."""
     structure, prior = member.structure, member.prior
     p, n = structure.parameters, structure.sizes.states
