@@ -132,6 +132,7 @@ def identify(
     memory_limit: o.MemoryLimit = 4.0,
     budget: o.Budget = None,
     recalibrate: o.Recalibrate = False,
+    compact: o.Compact = False,
     seed: o.Seed = 0,
     out: o.OutFolder = Path("sparsid-results"),
     report: o.Report = True,
@@ -163,6 +164,7 @@ def identify(
         report,
         scheduler,
         benchmark,
+        compact,
     )
     raise typer.Exit(run(request))
 
@@ -251,13 +253,18 @@ def report(
 
 
 @app.command()
-def info(model: o.ModelFile, json: o.Json = False) -> None:
+def info(
+    model: o.ModelFile, json: o.Json = False, equations: o.Equations = None
+) -> None:
     """Show what a model file holds."""
     from sparsid.cli.results import as_json
     from sparsid.results.storage import load
     from sparsid.results.summary import result_dict
 
     found = load(model)
+    if equations is not None:
+        print(found.equations(equations))
+        return
     print(as_json(result_dict(found.fitted_)) if json else found.summary())
 
 

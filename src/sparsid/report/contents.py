@@ -10,7 +10,10 @@ import numpy as np
 import pandas as pd
 
 from sparsid.data.record import Record
+from sparsid.results.equations import equations
 from sparsid.results.forecast import Forecast
+from sparsid.results.narx import Fitted
+from sparsid.results.simulator import FittedSimulator
 from sparsid.results.summary import summary
 from sparsid.results.texts import joined, percent, with_unit
 from sparsid.validation.diagnosis import Diagnosis
@@ -74,6 +77,7 @@ def contents(model: Model, diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]
         "is_ensemble": len(model.fitted_) > 1,
         "candidates": _candidates(model),
         "bands": _bands(diagnosis, model),
+        "equations": _equations(model),
         "learnt": _learnt(model),
         "channels": _channels(model, diagnosis),
         "notes": [str(note) for note in model.fitted_.details.get("notes", ())],
@@ -253,6 +257,13 @@ def _bands(diagnosis: Diagnosis, model: Model) -> Table | None:
                 ]
             )
     return Table(head, rows) if rows else None
+
+
+def _equations(model: Model) -> str:
+    """Return the equations of the first member; empty where there are none."""
+    if not isinstance(model.fitted_, FittedSimulator | Fitted):
+        return ""
+    return equations(model.fitted_)
 
 
 def _learnt(model: Model) -> str:

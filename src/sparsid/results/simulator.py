@@ -33,6 +33,7 @@ from sparsid.results.forecast import (
     Forecast,
     over_segments,
 )
+from sparsid.results.nearest import compact_text
 from sparsid.results.structure_counts import groups_left, in_common
 from sparsid.results.texts import Row
 
@@ -190,9 +191,7 @@ class FittedSimulator(FittedModel):
     def member(self, k: int) -> FittedSimulator:
         """Return one member as a result of its own."""
         own = self.members[range(len(self))[k]]
-        return replace(
-            self, members=(own,), weights_kept=own.structure.parameters
-        )
+        return replace(self, members=(own,), weights_kept=own.structure.parameters)
 
     # -- use -----------------------------------------------------------------------
 
@@ -423,7 +422,9 @@ class FittedSimulator(FittedModel):
             late = zip(self.channels.input_names, self.delays, strict=True)
             texts = [f"{name} {d} samples" for name, d in late]
             rows.append(("dead time", ", ".join(texts)))
-        return [*rows, ("kept", self._counts_text())]
+        rows.append(("kept", self._counts_text()))
+        price = compact_text(self)
+        return [*rows, ("compact", price)] if price else rows
 
     @property
     def weight_counts(self) -> tuple[int, ...]:

@@ -35,6 +35,8 @@ Values = NDArray[np.float64]
 
 # Wanted: this share of the weights of a full member, for so much more held-out error.
 SHARE, PRICE = 0.4, 1.03
+# Nothing more is taken away beyond this one.
+MOST_PRICE = 1.1
 # Distances from the ensemble that are allowed one after the other, in held-out errors
 # of the ensemble.
 DISTANCES = (0.25, 0.4, 0.55, 0.7)
@@ -43,7 +45,7 @@ SLACK = (0.0, 30.0, 300.0, 3000.0)
 # Attempts at each distance; members of the ensemble that teach.
 ATTEMPTS, TEACHERS = 12, 8
 # Cycles of a copy that forgets a block; of a member that learns from the ensemble.
-FORGETTING, LEARNING = 20, 20
+FORGETTING, LEARNING = 20, 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +96,8 @@ class _Compaction:
                     found.append((small, *self._copies(small, folds)))
                 student = small
                 price = found[-1][2].rms / before.rms
-                if price > PRICE or student.structure.parameters <= SHARE * full:
+                few = student.structure.parameters <= SHARE * full
+                if price > MOST_PRICE or (few and price <= PRICE):
                     break
             near = [one for one in found if one[2].rms <= PRICE * before.rms]
             if near:
@@ -266,9 +269,7 @@ def _recorded(member: Member, runs: Sequence[Run]) -> Member:
     p, count = member.structure.parameters, len(runs)
     starts = member.starts[:count]
     prior = member.prior.with_starts(p, starts.size, float(member.prior.variance[-1]))
-    fresh = Member(
-        member.structure, runs, member.theta, starts, prior, member.noise
-    )
+    fresh = Member(member.structure, runs, member.theta, starts, prior, member.noise)
     fresh.age = member.age
     fresh.update_noise()
     return fresh
