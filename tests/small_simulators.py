@@ -91,7 +91,9 @@ def made_narx(linear_path: bool = False, activation: str = "tanh") -> NARX:
     count = sum(n * m for n, m in network.shapes)
     model = NARX(lags=2, hidden=(3, 2))
     model.fitted_ = Fitted(
-        channels=Channels(("a", "b"), ("level 0", "level 1"), ("V",) * 2, ("m",) * 2, 1),
+        channels=Channels(
+            ("a", "b"), ("level 0", "level 1"), ("V",) * 2, ("m",) * 2, 1
+        ),
         scaling=Scaling(
             rng.normal(size=2), np.ones(2) * 3.0, rng.normal(size=2), np.ones(2) * 0.2
         ),

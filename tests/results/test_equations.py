@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import sympy
+from small_simulators import STRUCTURES, made, made_narx
 
 from sparsid import InputError, Record
 from sparsid.models.canonical import Structure
@@ -16,11 +17,13 @@ from sparsid.results.equations import (
     start_state,
 )
 from sparsid.results.formulas import rounded
-from small_simulators import STRUCTURES, made, made_narx
 
-NAMES = {
-    name: getattr(math, name) for name in ("tanh", "sqrt", "log", "exp")
-} | {"min": min, "max": max, "Min": min, "Max": max}
+NAMES = {name: getattr(math, name) for name in ("tanh", "sqrt", "log", "exp")} | {
+    "min": min,
+    "max": max,
+    "Min": min,
+    "Max": max,
+}
 
 
 def evaluated(lines: str, start: list[str], u: np.ndarray, inputs: list[str]):
@@ -29,7 +32,7 @@ def evaluated(lines: str, start: list[str], u: np.ndarray, inputs: list[str]):
     found = []
     for t in range(len(u)):
 
-        def value(match: re.Match[str], t: int = t) -> str:
+        def value(match: re.Match[str], t: int = t, now: dict = now) -> str:
             name, ago = match[1], int(match[2] or 0)
             if name in inputs:
                 return repr(float(u[max(t + ago, 0), inputs.index(name)]))
@@ -127,9 +130,7 @@ def rounded_run(model, u: np.ndarray) -> np.ndarray:
 def test_rounded_equations_run_as_a_model_with_the_same_numbers(name) -> None:
     model = made(name)
     u = inputs_of(model)
-    found = evaluated(
-        model.equations(), start_state(model.fitted_), u, plain(model)
-    )
+    found = evaluated(model.equations(), start_state(model.fitted_), u, plain(model))
     np.testing.assert_allclose(found, rounded_run(model, u), rtol=1e-9, atol=1e-9)
     # And they lose less than the data can tell.
     forecast = model.simulate(u)

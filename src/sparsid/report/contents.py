@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Records with a chart, and samples in it; of longer ones every k-th is drawn.
 LARGEST_CHARTS, LARGEST_SAMPLES = 4, 6000
+# Weights of the largest model whose equations are shown.
+MOST_WRITTEN = 500
 
 
 class Facts(NamedTuple):
@@ -260,10 +262,12 @@ def _bands(diagnosis: Diagnosis, model: Model) -> Table | None:
 
 
 def _equations(model: Model) -> str:
-    """Return the equations of the first member; empty where there are none."""
-    if not isinstance(model.fitted_, FittedSimulator | Fitted):
+    """Return the equations of the first member; empty where nobody would read them."""
+    fitted = model.fitted_
+    short = fitted.weights_kept <= MOST_WRITTEN
+    if not isinstance(fitted, FittedSimulator | Fitted) or not short:
         return ""
-    return equations(model.fitted_)
+    return equations(fitted)
 
 
 def _learnt(model: Model) -> str:

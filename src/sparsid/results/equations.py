@@ -87,7 +87,7 @@ class _Entries:
         alone = held_deviations(member.covariance)
         stds = np.full(sizes.offsets[""], np.inf)
         rows, weights, ends = structure.table(member.theta)
-        matrices = [name for name in sizes.shapes]
+        matrices = list(sizes.shapes)
         for k, ((i, j, p), weight) in enumerate(zip(rows, weights, strict=True)):
             name = matrices[int(np.searchsorted(ends, k, side="right"))]
             at = sizes.at(name, int(i), int(j))
@@ -265,9 +265,7 @@ def narx_equations(fitted: Fitted, digits: Digits) -> list[Equation]:
         sources.append(Signal(f"v{k + 1}"))
         units.append(1.0 / float(std[channel]))
         signal = Signal(name, lag)
-        made.append(
-            _centred(f"v{k + 1}", signal, mean[channel], std[channel], digits)
-        )
+        made.append(_centred(f"v{k + 1}", signal, mean[channel], std[channel], digits))
     blocks = dict(_blocks(fitted))
     first, scale = sources, np.array(units)
     for layer in range(1, network.layers + 1):
@@ -276,11 +274,13 @@ def narx_equations(fitted: Fitted, digits: Digits) -> list[Equation]:
         targets: list[Signal] = []
         for j in range(W.shape[1]):
             unit = float(scaling.y_std[j]) if last else 1.0
-            mean = float(scaling.y_mean[j]) if last else 0.0
+            middle = float(scaling.y_mean[j]) if last else 0.0
             factors, stds = unit * W[:-1, j] * scale, unit * S[:-1, j] * scale
             signals = list(first)
             if last and network.linear_path:
-                direct, wide = (v[:, j] * unit * np.array(units) for v in blocks["linear"])
+                direct, wide = (
+                    v[:, j] * unit * np.array(units) for v in blocks["linear"]
+                )
                 factors, stds = np.append(factors, direct), np.append(stds, wide)
                 signals += sources
             side = _Side(
@@ -290,7 +290,7 @@ def narx_equations(fitted: Fitted, digits: Digits) -> list[Equation]:
                 unit * float(S[-1, j]),
                 CONVENTION * unit,
             )
-            constant, terms = side.written(signals, digits, mean)
+            constant, terms = side.written(signals, digits, middle)
             name = outputs[j] if last else f"h{layer}_{j + 1}"
             function = "" if last else network.activation
             targets.append(Signal(name))
@@ -309,4 +309,3 @@ def _blocks(fitted: Fitted) -> Iterator[tuple[str, tuple[Values, Values]]]:
         W = np.asarray(values)
         yield block.name, (W, alone[first : first + W.size].reshape(W.shape))
         first += W.size
-

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import keyword
 import math
 import re
 from dataclasses import dataclass
 
 # Names that a channel must not have in an equation: ours, and those SymPy knows.
 OURS = re.compile(r"[xnvh]\d+(_\d+)?")
-TAKEN = frozenset(
-    "S I N E O Q C pi beta gamma zeta exp log sqrt tanh min max Min Max t oo zoo nan "
-    "and as assert break class continue def del elif else except finally for from "
-    "global if import in is lambda not or pass raise return try while with yield".split()
-)
+FUNCTIONS = ("exp", "log", "sqrt", "tanh", "min", "max", "Min", "Max")
+CONSTANTS = ("pi", "beta", "gamma", "zeta", "oo", "zoo", "nan", *"SINEOQCt")
+TAKEN = frozenset([*keyword.kwlist, *FUNCTIONS, *CONSTANTS])
 # Width of the rounded corner of a modulus, and its square.
 CORNER, CORNER_SQUARED = "0.05", "0.0025"
 

@@ -35,6 +35,7 @@ from sparsid.results.forecast import (
 )
 from sparsid.results.nearest import compact_text
 from sparsid.results.structure_counts import groups_left, in_common
+from sparsid.results.surprise import Seen
 from sparsid.results.texts import Row
 
 Values = NDArray[np.float64]
@@ -65,6 +66,8 @@ class SimulatorMember:
         Deviation of the prior of the parameters, around zero.
     prior_variance
         Of parameters and that start state, around what the fit began with.
+    seen
+        Where states and inputs were; None in files of earlier versions.
     """
 
     structure: Structure
@@ -77,6 +80,7 @@ class SimulatorMember:
     prior_std: Values
     prior_variance: Values
     log_evidence: float
+    seen: Seen | None = None
 
     def run(self, start: Values, u: Values) -> Values:
         """Return the free run, (time, output); ``u`` ends with the constant."""
@@ -249,9 +253,12 @@ class FittedSimulator(FittedModel):
                 f"{len(inputs)} samples were given but the first {start} only settle "
                 "the start state: give a longer record"
             )
-        values = self._run(self.delayed(inputs), first, draws)
+        late_inputs = self.delayed(inputs)
+        starts, covariances = self._starts(late_inputs, first)
+        values = self._from(starts, covariances, late_inputs, draws)
         late = tuple(v[start:] for v in values)
-        return self._forecast(late, start, len(inputs), None)
+        found = self._forecast(late, start, len(inputs), None)
+        return replace(found, surprise=self._surprise(starts, late_inputs))
 
     def predict(self, record: Record, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
@@ -273,8 +280,8 @@ class FittedSimulator(FittedModel):
                 record, start, lambda part: self.predict(part, horizon)
             )
         u = self.delayed(record.u)
-        nothing = Draws(0, 0, False)
-        mean = self._run(u, record.y[: self.start_samples], nothing)[0]
+        starts, covariances = self._starts(u, record.y[: self.start_samples])
+        mean = self._from(starts, covariances, u, Draws(0, 0, False))[0]
         y = self.scaling.scale_y(record.y)
         mean = mean + self.residual.expected(y - mean, u[:, :-1], mean, horizon)
         sizes, bounds = self.members[0].structure.sizes, self._bounds()
@@ -283,7 +290,8 @@ class FittedSimulator(FittedModel):
         # What parameters get wrong is in the residual that is followed.
         values = (mean, np.broadcast_to(std, mean.shape), np.zeros(mean.shape))
         late = tuple(v[start:] for v in values)
-        return self._forecast(late, start, len(record), horizon)
+        found = self._forecast(late, start, len(record), horizon)
+        return replace(found, surprise=self._surprise(starts, u))
 
     # -- pieces --------------------------------------------------------------------
 
@@ -299,8 +307,17 @@ class FittedSimulator(FittedModel):
             late[:, k] = held[: len(u)]
         return late
 
-    def _run(self, u: Values, first: Any, draws: Draws) -> tuple[Values, ...]:
-        """Return centre, deviation, and its part that is not noise, scaled."""
+    def _surprise(self, starts: list[Values], u: Values) -> Values | None:
+        """Return how far runs are from what was seen, the median over members."""
+        found = [
+            m.seen.surprise(m.structure.run(m.theta, x, u)[1][:-1], u[:, :-1])
+            for m, x in zip(self.members, starts, strict=True)
+            if m.seen is not None
+        ]
+        return np.asarray(np.median(found, axis=0)) if found else None
+
+    def _starts(self, u: Values, first: Any) -> tuple[list[Values], list[Values]]:
+        """Return start states that fit first outputs, and covariances with them."""
         starts, covariances = [], []
         for member in self.members:
             P = member.structure.parameters
@@ -313,7 +330,7 @@ class FittedSimulator(FittedModel):
                 covariance[P:, P:] = spread
             starts.append(start)
             covariances.append(covariance)
-        return self._from(starts, covariances, u, draws)
+        return starts, covariances
 
     def spread_from(self, starts: list[Values], u: Values) -> tuple[Values, Values]:
         """Return centre and deviation of runs from given start states, scaled."""

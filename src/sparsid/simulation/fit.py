@@ -25,6 +25,7 @@ from sparsid.models.residual_model import ResidualModel
 from sparsid.results.forecast import BandFactors, Channels
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
 from sparsid.results.structure_counts import middle_count
+from sparsid.results.surprise import Seen
 from sparsid.simulation.bands import FoldRuns
 from sparsid.simulation.member import Member
 from sparsid.simulation.prediction import residual_model
@@ -37,6 +38,7 @@ from sparsid.simulation.search import (
     Wanted,
 )
 from sparsid.simulation.signals import Signals
+from sparsid.simulation.whole_run import with_whole_runs
 
 Values = NDArray[np.float64]
 
@@ -211,7 +213,7 @@ class _Fit:
         residual = residual_model(
             held_out.residuals, held_out.errors, held_out.inputs, held_out.runs
         )
-        factors = held_out.factors(residual)
+        factors = with_whole_runs(held_out.factors(residual), held_out)
         return replace(
             first,
             residual=residual,
@@ -311,6 +313,7 @@ def frozen(member: Member) -> SimulatorMember:
         np.sqrt(prior.variance[:p] + prior.mean[:p] ** 2),
         prior.variance[: p + n].copy(),
         -0.5 * float(member.cost),
+        Seen.of(states, np.concatenate([run.u[:, :-1] for run in member.runs])),
     )
     member.rest()
     return found
