@@ -281,7 +281,12 @@ def _settings(context: typer.Context) -> tuple[str, dict[str, Any]]:
         if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
     }
     if model is None:
-        fitting = [kind for kind, own in SETTINGS.items() if given <= own]
+        # Most kinds of prior are for networks: alone it does not ask for a simulator.
+        fitting = [
+            kind
+            for kind, own in SETTINGS.items()
+            if given <= own and not (kind == "auto" and "prior" in given)
+        ]
         model = fitting[0] if fitting else "narx"
     own = SETTINGS[one_of("--model", model, SETTINGS)]
     if given - own:

@@ -127,6 +127,7 @@ class _Fit:
             best = None
         if best is None:
             return self._linear(linear)
+        best = search.with_prior(best, self.wanted.prior)
         return self._ensemble(search.sparse(best), linear)
 
     def _told(self, stage: Stage) -> bool:
@@ -177,6 +178,7 @@ class _Fit:
         except StoppedError:
             members = [m.shown(self.whole.runs(delays)) for m in chosen]
         found = self._result(best.name, delays, members, best.members, linear)
+        found.details["prior"] = {"kind": best.prior, "costs": search.prior_costs}
         return replace(found, weights_total=max(best.full, found.weights_total))
 
     def _result(

@@ -35,6 +35,7 @@ from sparsid.simulation.candidates import (
 from sparsid.simulation.even_output import looks_folded, signed
 from sparsid.simulation.linear import LARGEST, LARGEST_MIMO, candidates
 from sparsid.simulation.member import Member, Run
+from sparsid.simulation.prior_kinds import CYCLES, KINDS, costs_of, preferred, under
 from sparsid.simulation.pruning import pruned
 from sparsid.simulation.signals import FOLDS, Errors, Signals
 
@@ -102,6 +103,8 @@ class Trial:
     pruned: bool = False
     # Parameters of a member of which nothing was taken away.
     full: int = 0
+    # How weights share prior variances.
+    prior: str = "column"
 
     @property
     def rms(self) -> float:
@@ -115,8 +118,9 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """That of the candidate, and whether it was pruned."""
-        return self.candidate.name + ", pruned" * self.pruned
+        """That of the candidate, its prior if not columns, whether it was pruned."""
+        prior = "" if self.prior == "column" else f", {self.prior} prior"
+        return self.candidate.name + prior + ", pruned" * self.pruned
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,7 @@ class Wanted:
     seed: int = 0
     workers: int = 2
     budget: float | None = None
+    prior: str = "auto"
 
     @staticmethod
     def checked(given: dict[str, Any]) -> Wanted:
@@ -146,8 +151,18 @@ class Wanted:
         workers = given["workers"] or cores
         workers = whole("workers", workers, 1, LARGEST_COUNT)
         seed = whole("seed", given["seed"], 0, 2**32 - 1)
+        prior = given.get("prior", "auto")
+        if prior not in ("auto", *KINDS):
+            known = ", ".join(repr(kind) for kind in ("auto", *KINDS))
+            raise InputError(f"prior={prior!r}: give one of {known}")
         return Wanted(
-            given["structure"], given["states"], given["neurons"], seed, workers, budget
+            given["structure"],
+            given["states"],
+            given["neurons"],
+            seed,
+            workers,
+            budget,
+            prior,
         )
 
 
@@ -206,6 +221,8 @@ class Search:
         self.bases = Bases(self.signals)
         # Whether to stop now; whether something was left out because of that.
         self.stopped = self.cut_short = False
+        # Cost of the winner's members under each kind of prior.
+        self.prior_costs: dict[str, float] = {}
 
     # -- the linear model ------------------------------------------------------------
 
@@ -450,6 +467,45 @@ class Search:
 
     # -- the end ---------------------------------------------------------------------
 
+    def with_prior(self, best: Trial, kind: str) -> Trial:
+        """Return a candidate whose members go on under another kind of prior.
+
+        Parameters
+        ----------
+        kind
+            One of `prior_kinds.KINDS`; ``"auto"``: that of the least cost, and only if
+            held-out blocks are not the worse for it.
+        """
+        chosen = kind
+        try:
+            if kind == "auto":
+                first = [members[0] for members in best.members]
+                self.prior_costs = costs_of(
+                    first,
+                    self._to_age,
+                    lambda work, jobs: self._map("kinds of prior", work, jobs),
+                )
+                chosen = preferred(self.prior_costs)
+            if chosen == "column":
+                return best
+            jobs = [(f, m) for f, ms in enumerate(best.members) for m in ms[:LAST_KEPT]]
+            found = Trial(best.candidate, prior=chosen)
+
+            def one(job: tuple[int, Member]) -> Member:
+                return self._to_age(under(job[1], chosen), CYCLES).rest()
+
+            for (fold, _), member in zip(
+                jobs, self._map("prior", one, jobs), strict=True
+            ):
+                found.members[fold].append(member)
+        except StoppedError:
+            self.cut_short = True
+            return best
+        self._held_out(found)
+        self.trials.append(found)
+        fits = kind != "auto" or found.rms <= best.rms
+        return found if fits and found.everywhere else best
+
     def sparse(self, best: Trial) -> Trial:
         """Return a candidate without what the evidence of its members does not support.
 
@@ -476,7 +532,7 @@ class Search:
 
             return pruned(full, self._to_age, attempts, allowed).rest()
 
-        found = Trial(best.candidate, pruned=True, full=best.full)
+        found = Trial(best.candidate, pruned=True, full=best.full, prior=best.prior)
         try:
             for (fold, _), member in zip(
                 jobs, self._map("pruning", one, jobs), strict=True
