@@ -115,6 +115,8 @@ class _Fit:
             best = search.best(linear, self.wanted)
         if budget is not None:
             search.deadline = self.began + budget
+            # What the clock ended may go on; what the listener ended may not.
+            search.stopped = self.stopped
         forced = kind not in ("auto", "linear")
         if (
             best is not None
@@ -164,8 +166,7 @@ class _Fit:
         copies = [[_coloured(copy)] for copy in linear.folds]
         runs = self.whole.runs(linear.delays)
         member = _coloured(linear.member.shown(runs))
-        name = f"linear, {linear.order} states"
-        return self._result(name, linear.delays, [member], copies, linear)
+        return self._result(linear.name, linear.delays, [member], copies, linear)
 
     def _ensemble(self, best: Trial, linear: LinearFound) -> FittedSimulator:
         """Return the members of the winner, gone on with everything shown."""
@@ -235,7 +236,7 @@ class _Fit:
         linear: LinearFound,
         held_out: FoldRuns,
     ) -> dict[str, Any]:
-        tried = [(f"linear, {linear.order} states", self.linear_error)]
+        tried = [(linear.name, self.linear_error)]
         tried += [(t.name, t.rms) for t in self.search.trials if np.isfinite(t.rms)]
         trials = [{"name": what, "held_out_error": error} for what, error in tried]
         notes = list(self.search.notes)
