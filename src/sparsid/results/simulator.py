@@ -486,7 +486,8 @@ class FittedSimulator(FittedModel):
         counts = self.weight_counts
         if len(counts) == 1:
             return self.kept_text()
-        ends = f"{min(counts)} to {max(counts)}" if len({*counts}) > 1 else "each"
+        same = len({*counts}) == 1
+        ends = f"{counts[0]} each" if same else f"{min(counts)} to {max(counts)}"
         return (
             f"{self.kept_text()} (median; members {ends}); "
             f"{self.weights_in_common} in common"
