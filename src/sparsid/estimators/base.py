@@ -132,6 +132,52 @@ class Estimator(BaseEstimator, Generic[F]):
 
         return summary(self._fitted)
 
+    def compact(self, records: Any = None) -> Self:
+        """Return one model in place of an ensemble, to save, export and read.
+
+        It is the member whose free run is nearest to that of all of them;
+        ``fitted_.details["compact"]`` says how near.
+
+        Parameters
+        ----------
+        records
+            Records over whose inputs to compare; by default steps within the range of
+            the estimation records.
+        """
+        from sparsid.results.nearest import nearest_member
+
+        fitted = self._fitted
+        inputs = None
+        if records is not None:
+            found = as_records(records, None, fitted.channels.dt)
+            inputs = [part.u for r in found for part in r.segments()]
+        return self._with(nearest_member(fitted, inputs))
+
+    def _with(self, fitted: F) -> Self:
+        """Return an estimator with the same settings and another result."""
+        copy = type(self)(**self.get_params(deep=False))
+        copy.fitted_ = fitted
+        return copy
+
+    def equations(
+        self, kind: str = "text", *, digits: str | int | None = "auto", member: int = 0
+    ) -> str:
+        """Return what was identified as equations in the data's units.
+
+        Parameters
+        ----------
+        kind
+            ``"text"``, ``"latex"``, or ``"sympy"``: lines ``name = expression``.
+        digits
+            ``"auto"``: what the uncertainty of each number supports; or so many
+            significant digits; None: all.
+        member
+            Which member of an ensemble, whose median is the model; `compact` gives one.
+        """
+        from sparsid.results.equations import equations
+
+        return equations(self._fitted, kind, digits, member)
+
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the model to one self-contained file."""
         from sparsid.results.storage import save

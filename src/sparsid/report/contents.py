@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 from sparsid.data.record import Record
 from sparsid.plots.signals import kept_samples
+from sparsid.results.equations import equations
 from sparsid.results.forecast import Forecast
+from sparsid.results.narx import Fitted
 from sparsid.results.outcome import Outcome
+from sparsid.results.simulator import FittedSimulator
 from sparsid.results.summary import summary
 from sparsid.results.texts import joined, percent, with_unit
 from sparsid.validation.diagnosis import Diagnosis
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
 LARGEST_CHARTS, LARGEST_SAMPLES = 4, 6000
 # Inputs drawn below an output.
 LARGEST_INPUTS = 4
+# Weights of the largest model whose equations are shown.
+MOST_WRITTEN = 500
 
 
 class Facts(NamedTuple):
@@ -81,6 +86,7 @@ def contents(model: Model, diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]
         "candidates": _candidates(model),
         "because": model.fitted_.details.get("chosen_because", ""),
         "bands": _bands(diagnosis, model),
+        "equations": _equations(model),
         "learnt": _learnt(model),
         "channels": _channels(model, diagnosis),
         "notes": [str(note) for note in model.fitted_.details.get("notes", ())],
@@ -300,6 +306,15 @@ def _bands(diagnosis: Diagnosis, model: Model) -> Table | None:
                 ]
             )
     return Table(head, rows) if rows else None
+
+
+def _equations(model: Model) -> str:
+    """Return the equations of the first member; empty where nobody would read them."""
+    fitted = model.fitted_
+    short = fitted.weights_kept <= MOST_WRITTEN
+    if not isinstance(fitted, FittedSimulator | Fitted) or not short:
+        return ""
+    return equations(fitted)
 
 
 def _learnt(model: Model) -> str:

@@ -32,7 +32,10 @@ from sparsid.results.forecast import (
     Forecast,
     over_stretches,
 )
+from sparsid.results.nearest import compact_text
 from sparsid.results.outcome import Outcome
+from sparsid.results.structure_counts import groups_left, in_common
+from sparsid.results.surprise import Seen
 from sparsid.results.texts import Row
 
 Values = NDArray[np.float64]
@@ -63,6 +66,8 @@ class SimulatorMember:
         Deviation of the prior of the parameters, around zero.
     prior_variance
         Of parameters and that start state, around what the fit began with.
+    seen
+        Where states and inputs were; None in files of earlier versions.
     """
 
     structure: Structure
@@ -75,6 +80,7 @@ class SimulatorMember:
     prior_std: Values
     prior_variance: Values
     log_evidence: float
+    seen: Seen | None = None
 
     def run(self, start: Values, u: Values) -> Values:
         """Return the free run, (time, output); ``u`` ends with the constant."""
@@ -202,7 +208,7 @@ class FittedSimulator(FittedModel):
     residual: ResidualModel
     known: int
     band_factors: BandFactors
-    weights_kept: float
+    weights_kept: int
     weights_total: int
     outcome: Outcome
     history: dict[str, Values]
@@ -213,7 +219,8 @@ class FittedSimulator(FittedModel):
 
     def member(self, k: int) -> FittedSimulator:
         """Return one member as a result of its own."""
-        return replace(self, members=(self.members[range(len(self))[k]],))
+        own = self.members[range(len(self))[k]]
+        return replace(self, members=(own,), weights_kept=own.structure.parameters)
 
     # -- use -----------------------------------------------------------------------
 
@@ -271,9 +278,12 @@ class FittedSimulator(FittedModel):
                 f"{len(inputs)} samples were given but the first {start} only settle "
                 "the start state: give a longer record"
             )
-        values = self._run(self.delayed(inputs), first, draws)
+        late_inputs = self.delayed(inputs)
+        starts, covariances = self._starts(late_inputs, first)
+        values = self._from(starts, covariances, late_inputs, draws)
         late = tuple(v[start:] for v in values)
-        return self._forecast(late, start, len(inputs), None)
+        found = self._forecast(late, start, len(inputs), None)
+        return replace(found, surprise=self._surprise(starts, late_inputs))
 
     def predict(self, record: Record, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
@@ -295,8 +305,8 @@ class FittedSimulator(FittedModel):
                 record, start, lambda part: self.predict(part, horizon)
             )
         u = self.delayed(record.u)
-        nothing = Draws(0, 0, False)
-        mean = self._run(u, record.y[: self.start_samples], nothing)[0]
+        starts, covariances = self._starts(u, record.y[: self.start_samples])
+        mean = self._from(starts, covariances, u, Draws(0, 0, False))[0]
         y = self.scaling.scale_y(record.y)
         mean = mean + self.residual.expected(y - mean, u[:, :-1], mean, horizon)
         sizes, bounds = self.members[0].structure.sizes, self._bounds()
@@ -305,7 +315,8 @@ class FittedSimulator(FittedModel):
         # What parameters get wrong is in the residual that is followed.
         values = (mean, np.broadcast_to(std, mean.shape), np.zeros(mean.shape))
         late = tuple(v[start:] for v in values)
-        return self._forecast(late, start, len(record), horizon)
+        found = self._forecast(late, start, len(record), horizon)
+        return replace(found, surprise=self._surprise(starts, u))
 
     # -- pieces --------------------------------------------------------------------
 
@@ -321,8 +332,17 @@ class FittedSimulator(FittedModel):
             late[:, k] = held[: len(u)]
         return late
 
-    def _run(self, u: Values, first: Any, draws: Draws) -> tuple[Values, ...]:
-        """Return centre, deviation, and its part that is not noise, scaled."""
+    def _surprise(self, starts: list[Values], u: Values) -> Values | None:
+        """Return how far runs are from what was seen, the median over members."""
+        found = [
+            m.seen.surprise(m.structure.run(m.theta, x, u)[1][:-1], u[:, :-1])
+            for m, x in zip(self.members, starts, strict=True)
+            if m.seen is not None
+        ]
+        return np.asarray(np.median(found, axis=0)) if found else None
+
+    def _starts(self, u: Values, first: Any) -> tuple[list[Values], list[Values]]:
+        """Return start states that fit first outputs, and covariances with them."""
         starts, covariances = [], []
         for member in self.members:
             start, covariance = member.start, member.covariance
@@ -331,7 +351,7 @@ class FittedSimulator(FittedModel):
                 start, covariance = member.started(u[: len(y)], y)
             starts.append(start)
             covariances.append(covariance)
-        return self._from(starts, covariances, u, draws)
+        return starts, covariances
 
     def spread_from(
         self, starts: list[Values], covariances: list[Values], u: Values
@@ -447,7 +467,31 @@ class FittedSimulator(FittedModel):
             late = zip(self.channels.input_names, self.delays, strict=True)
             texts = [f"{name} {d} samples" for name, d in late]
             rows.append(("dead time", ", ".join(texts)))
-        return [*rows, ("kept", f"{self.kept_text()}; mean over members")]
+        rows.append(("kept", self._counts_text()))
+        price = compact_text(self)
+        return [*rows, ("compact", price)] if price else rows
+
+    @property
+    def weight_counts(self) -> tuple[int, ...]:
+        """Parameters of each member: whole numbers, what was removed is not there."""
+        return tuple(m.structure.parameters for m in self.members)
+
+    @property
+    def weights_in_common(self) -> int:
+        """Parameters that every member has."""
+        return in_common([m.structure for m in self.members])
+
+    def _counts_text(self) -> str:
+        """Return how many weights members have, and how many all of them."""
+        counts = self.weight_counts
+        if len(counts) == 1:
+            return self.kept_text()
+        same = len({*counts}) == 1
+        ends = f"{counts[0]} each" if same else f"{min(counts)} to {max(counts)}"
+        return (
+            f"{self.kept_text()} (median; members {ends}); "
+            f"{self.weights_in_common} in common"
+        )
 
     def quality_rows(self) -> list[Row]:
         """Return the lines of a summary about noise, members and outcome."""
@@ -480,6 +524,9 @@ class FittedSimulator(FittedModel):
                 for p in np.linalg.eigvals(structure.named(self.members[0].theta)["A"])
             ],
             "members": len(self),
+            "members_weights": list(self.weight_counts),
+            "weights_in_common": self.weights_in_common,
+            "groups": groups_left(structure),
             "members_log_evidence": self.evidences.tolist(),
             "noise_orders": [law.order for law in self.members[0].noise],
             "prediction_order": self.residual.order,

@@ -24,6 +24,8 @@ from sparsid.progress import Progress, ProgressCallback
 from sparsid.results.forecast import BandFactors, Channels
 from sparsid.results.outcome import Outcome
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.structure_counts import middle_count
+from sparsid.results.surprise import Seen
 from sparsid.simulation.bands import FoldRuns
 from sparsid.simulation.member import Member
 from sparsid.simulation.prediction import residual_model
@@ -37,6 +39,7 @@ from sparsid.simulation.search import (
     Wanted,
 )
 from sparsid.simulation.signals import Signals
+from sparsid.simulation.whole_run import with_whole_runs
 
 Values = NDArray[np.float64]
 
@@ -97,16 +100,7 @@ class _Fit:
         self.settled = ""
 
     def _signals(self, stretches: Sequence[Record]) -> Signals:
-        scaling = self.scaling
-        nothing = (
-            scaling.scale_u(np.zeros_like(scaling.u_mean)),
-            scaling.scale_y(np.zeros_like(scaling.y_mean)),
-        )
-        return Signals(
-            tuple(np.ascontiguousarray(scaling.scale_u(s.u)) for s in stretches),
-            tuple(np.ascontiguousarray(scaling.scale_y(s.y)) for s in stretches),
-            nothing,
-        )
+        return Signals.of(self.scaling, stretches)
 
     # -- the search ------------------------------------------------------------------
 
@@ -145,6 +139,7 @@ class _Fit:
             self.settled = "the linear model is taken: it has hardly any error"
         if best is None:
             return self._linear(linear)
+        best = search.with_prior(best, self.wanted.prior)
         self.chosen = search.sparse(best)
         return self._ensemble(self.chosen, linear)
 
@@ -202,7 +197,9 @@ class _Fit:
             members = search.last(chosen, self.whole.runs(delays))
         except StoppedError:
             members = [m.shown(self.whole.runs(delays)) for m in chosen]
-        return self._result(best.name, delays, members, best.members, linear)
+        found = self._result(best.name, delays, members, best.members, linear)
+        found.details["prior"] = {"kind": best.prior, "costs": search.prior_costs}
+        return replace(found, weights_total=max(best.full, found.weights_total))
 
     def _result(
         self,
@@ -220,25 +217,25 @@ class _Fit:
             self.scaling,
             name,
             delays,
-            tuple(_frozen(m) for m in good),
+            tuple(frozen(m) for m in good),
             ResidualModel.none(signals.inputs, np.ones(signals.outputs)),
             min(start_samples, max(len(s) // 4 for s in self.stretches)),
             BandFactors.none(signals.outputs),
-            float(np.mean([np.count_nonzero(m.theta) for m in good])),
+            middle_count([m.structure for m in good]),
             max(m.structure.parameters for m in good),
             self._outcome(),
             {"cost": np.array(good[0].costs), "kept": np.ones(len(good[0].costs))},
             {},
         )
         folds = [
-            replace(first, members=tuple(_frozen(m) for m in fold)) if fold else None
+            replace(first, members=tuple(frozen(m) for m in fold)) if fold else None
             for fold in copies
         ]
         held_out = FoldRuns.of(signals, delays, folds, copies)
         residual = residual_model(
             held_out.residuals, held_out.errors, held_out.inputs, held_out.runs
         )
-        factors = held_out.factors(residual)
+        factors = with_whole_runs(held_out.factors(residual), held_out)
         return replace(
             first,
             residual=residual,
@@ -322,7 +319,7 @@ def _squares(member: Member) -> float:
     return total if np.isfinite(total) else np.inf
 
 
-def _frozen(member: Member) -> SimulatorMember:
+def frozen(member: Member) -> SimulatorMember:
     """Return what a result keeps of a member."""
     structure, prior = member.structure, member.prior
     p, n = structure.parameters, structure.sizes.states
@@ -341,6 +338,7 @@ def _frozen(member: Member) -> SimulatorMember:
         np.sqrt(prior.variance[:p] + prior.mean[:p] ** 2),
         prior.variance[: p + n].copy(),
         -0.5 * float(member.cost),
+        Seen.of(states, np.concatenate([run.u[:, :-1] for run in member.runs])),
     )
     member.rest()
     return found

@@ -36,6 +36,7 @@ from sparsid.simulation.candidates import (
 from sparsid.simulation.even_output import looks_folded, signed
 from sparsid.simulation.linear import LARGEST, LARGEST_MIMO, nearly_integrates
 from sparsid.simulation.member import Member, Run
+from sparsid.simulation.prior_kinds import CYCLES, KINDS, costs_of, preferred, under
 from sparsid.simulation.pruning import pruned
 from sparsid.simulation.signals import FOLDS, Errors, Signals
 from sparsid.simulation.waiting import (
@@ -119,6 +120,10 @@ class Trial:
     best_members: list[list[Member]] = field(default_factory=list)
     best_errors: Errors = field(default_factory=Errors.none)
     pruned: bool = False
+    # Parameters of a member of which nothing was taken away.
+    full: int = 0
+    # How weights share prior variances.
+    prior: str = "column"
 
     @property
     def rms(self) -> float:
@@ -144,8 +149,9 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """That of the candidate, and whether it was pruned."""
-        return self.candidate.name + ", pruned" * self.pruned
+        """That of the candidate, its prior if not columns, whether it was pruned."""
+        prior = "" if self.prior == "column" else f", {self.prior} prior"
+        return self.candidate.name + prior + ", pruned" * self.pruned
 
 
 @dataclass(frozen=True)
@@ -158,6 +164,7 @@ class Wanted:
     seed: int = 0
     workers: int = 2
     budget: float | None = None
+    prior: str = "auto"
 
     @staticmethod
     def checked(given: dict[str, Any]) -> Wanted:
@@ -175,8 +182,18 @@ class Wanted:
         workers = given["workers"] or cores
         workers = whole("workers", workers, 1, LARGEST_COUNT)
         seed = whole("seed", given["seed"], 0, 2**32 - 1)
+        prior = given.get("prior", "auto")
+        if prior not in ("auto", *KINDS):
+            known = ", ".join(repr(kind) for kind in ("auto", *KINDS))
+            raise InputError(f"prior={prior!r}: give one of {known}")
         return Wanted(
-            given["structure"], given["states"], given["neurons"], seed, workers, budget
+            given["structure"],
+            given["states"],
+            given["neurons"],
+            seed,
+            workers,
+            budget,
+            prior,
         )
 
 
@@ -263,6 +280,8 @@ class Search:
         # Whether to stop now; whether something was left out because of that.
         self.stopped = self.cut_short = False
         self.waiting = Waiting()
+        # Cost of the winner's members under each kind of prior.
+        self.prior_costs: dict[str, float] = {}
 
     # -- the linear model ------------------------------------------------------------
 
@@ -599,6 +618,10 @@ class Search:
             trial.errors += self.signals.held_out(centre, fold)
         return trial.rms
 
+    def _to_age(self, member: Member, more: int) -> Member:
+        """Advance a member by so many cycles."""
+        return self._to(member, member.age + more)
+
     def _to(self, member: Member, cycles: int) -> Member:
         """Advance a member to an age."""
         while member.age < cycles:
@@ -618,16 +641,56 @@ class Search:
 
     # -- the end ---------------------------------------------------------------------
 
+    def with_prior(self, best: Trial, kind: str) -> Trial:
+        """Return a candidate whose members go on under another kind of prior.
+
+        Parameters
+        ----------
+        kind
+            One of `prior_kinds.KINDS`; ``"auto"``: that of the least cost, and only if
+            held-out blocks are not the worse for it.
+        """
+        chosen = kind
+        try:
+            if kind == "auto":
+                first = [members[0] for members in best.members]
+                self.prior_costs = costs_of(
+                    first,
+                    self._to_age,
+                    lambda work, jobs: self._map("kinds of prior", work, jobs),
+                )
+                chosen = preferred(self.prior_costs)
+            if chosen == "column":
+                return best
+            jobs = [(f, m) for f, ms in enumerate(best.members) for m in ms[:LAST_KEPT]]
+            found = Trial(best.candidate, prior=chosen)
+
+            def one(job: tuple[int, Member]) -> Member:
+                return self._to_age(under(job[1], chosen), CYCLES).rest()
+
+            for (fold, _), member in zip(
+                jobs, self._map("prior", one, jobs), strict=True
+            ):
+                found.members[fold].append(member)
+        except StoppedError:
+            self.cut_short = True
+            return best
+        self._held_out(found)
+        self.trials.append(found)
+        fits = kind != "auto" or found.rms <= best.rms
+        return found if fits and found.everywhere else best
+
     def sparse(self, best: Trial) -> Trial:
         """Return a candidate without what the evidence of its members does not support.
 
-        Members stay as they are where that makes them worse in held-out blocks.
+        Nothing is taken away that makes a member worse in held-out blocks.
         """
         jobs = [
             (fold, member)
             for fold, members in enumerate(best.members)
             for member in members[:LAST_KEPT]
         ]
+        best.full = max(m.structure.parameters for _, m in jobs)
         attempts = self._attempts(best)
         cycles = PRUNING_SHARE * attempts * PRUNING_CYCLES
         last = LAST_CYCLES * self.last_samples / self.signals.samples
@@ -636,13 +699,18 @@ class Search:
 
         def one(job: tuple[int, Member]) -> Member:
             fold, full = job
-            few = pruned(full, lambda m, n: self._to(m, m.age + n), attempts).rest()
-            before, after = (
-                self.signals.held_out(m.outputs(), fold).rms for m in (full, few)
-            )
-            return few if after <= PRUNED_PRICE * before else full
 
-        found = Trial(best.candidate, pruned=True)
+            def error(m: Member) -> float:
+                return self.signals.held_out(m.outputs(), fold).rms
+
+            most = PRUNED_PRICE * error(full)
+
+            def allowed(fresh: Member, m: Member) -> bool:
+                return fresh.cost < m.cost and error(fresh) <= most
+
+            return pruned(full, self._to_age, attempts, allowed).rest()
+
+        found = Trial(best.candidate, pruned=True, full=best.full, prior=best.prior)
         try:
             for (fold, _), member in zip(
                 jobs, self._map("pruning", one, jobs), strict=True

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparsid.data.record import Record
 from sparsid.results.base import FittedModel, HasResult, result_of
-from sparsid.results.forecast import BAND, Forecast, over_record
+from sparsid.results.forecast import BAND, SURPRISE_LIMIT, Forecast, over_record
 from sparsid.results.outcome import Outcome
 from sparsid.validation.baselines import Arx, persistence
 from sparsid.validation.scores import fit_percent, rmse
@@ -120,7 +120,26 @@ def scores(
             np.where(counted, y, np.nan), np.where(counted, free_run, 0.0)
         ),
         "one_step_inside_band": inside.mean(0, where=predicted).tolist(),
+        **_surprise(part.free_run),
     }
+
+
+def _surprise(forecasts: list[Forecast]) -> dict[str, Any]:
+    """Return how far free runs went from what was seen; nothing if that is unknown."""
+    known = [f.surprise for f in forecasts if f.surprise is not None]
+    if not known:
+        return {}
+    values = np.concatenate(known)
+    beyond = np.concatenate([f.beyond for f in forecasts])
+    caveats = [f.caveat for f in forecasts if f.caveat]
+    facts = {
+        "largest": float(np.nanmax(values)),
+        "limit": SURPRISE_LIMIT,
+        "samples_beyond": int(beyond.sum()),
+        "coverage_promised": not caveats,
+        "caveats": caveats,
+    }
+    return {"surprise": facts}
 
 
 def _fit_percent(y: Values, run: Values) -> list[float]:
