@@ -187,13 +187,13 @@ def test_directions_that_the_data_leave_open_are_not_drawn() -> None:
 
 def test_what_is_held_at_a_bound_does_not_move() -> None:
     structure = cascade(Sizes(2, 1, 0, 1), 0.3, [-0.5], [0.5])
-    theta = np.full(structure.parameters, 0.5)
+    theta = np.full(structure.parameters, 0.1)
     model = simulator(structure, delays=(0,), thetas=[theta])
     there = model.linearise(at=[100.0])
     assert there.held
     assert there.gain.value.item() == 0.0
     assert "held at a bound" in str(there)
-    assert not model.linearise(at=[0.0]).held
+    assert not model.linearise(at=[1.0]).held
 
 
 def test_points_can_be_given_by_name_by_state_and_as_found() -> None:

@@ -220,6 +220,12 @@ class Linearisation:
         """Static gain, (output, input), in units of the output for one of the input."""
         return self._spread(self.systems.gains())
 
+    def gain_unit(self, output: int, given: int) -> str:
+        """Return the unit of a gain, such as "m/V", by numbers of output and input."""
+        top = self.channels.output_units[output]
+        bottom = self.channels.input_units[given]
+        return f"{top or '1'}/{bottom}" if bottom else top
+
     # -- responses -----------------------------------------------------------------
 
     def frequency_response(self, w: Any = None) -> FrequencyResponse:
@@ -301,7 +307,7 @@ class Linearisation:
         found, names, lines = self.gain, self.channels, []
         for i, output in enumerate(names.output_names):
             for j, given in enumerate(names.input_names):
-                unit = _unit_of_gain(names.output_units[i], names.input_units[j])
+                unit = self.gain_unit(i, j)
                 three = (float(part[i, j]) for part in found)
                 text = spread_text(*three, unit)
                 if not np.isfinite(found.value[i, j]):
@@ -439,9 +445,3 @@ def _time_constants(poles: NDArray[np.complex128], dt: float) -> Values:
     speed = -_logarithm(poles).real
     with np.errstate(divide="ignore"):
         return np.where(speed == 0.0, np.inf, dt / speed)
-
-
-def _unit_of_gain(output: str, given: str) -> str:
-    if not given:
-        return output
-    return f"{output or '1'}/{given}"

@@ -126,7 +126,9 @@ def rest(step: Step, v: Values) -> Values | None:
     """
     x, unstable = step.rest(), None
     for first, stop in zip((0, *HELD), HELD, strict=False):
-        x = step.run(x, v, stop - first)
+        # One that runs away is seen by its values.
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = step.run(x, v, stop - first)
         if not np.isfinite(x).all():
             break
         found = newton(step, x, v)
