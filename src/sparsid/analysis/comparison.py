@@ -301,8 +301,8 @@ def _common(record: Record, forecasts: list[Forecast]) -> NDArray[np.bool_]:
         there = np.isfinite(f.mean)
         if f.diverged_at is not None:
             there[f.diverged_at :] = True
-        counts = counts & there
-    return counts
+        counts &= there
+    return np.asarray(counts)
 
 
 def _compared(

@@ -96,22 +96,22 @@ class Linearisation:
     @property
     def A(self) -> Values:  # noqa: N802
         """States by states, (state, state)."""
-        return self.systems.A[self.chosen]
+        return np.asarray(self.systems.A[self.chosen])
 
     @property
     def B(self) -> Values:  # noqa: N802
         """States by inputs, (state, input)."""
-        return self.systems.B[self.chosen]
+        return np.asarray(self.systems.B[self.chosen])
 
     @property
     def C(self) -> Values:  # noqa: N802
         """Outputs by states, (output, state)."""
-        return self.systems.C[self.chosen]
+        return np.asarray(self.systems.C[self.chosen])
 
     @property
     def D(self) -> Values:  # noqa: N802
         """Outputs by inputs, (output, input)."""
-        return self.systems.D[self.chosen]
+        return np.asarray(self.systems.D[self.chosen])
 
     @property
     def dt(self) -> float:
@@ -308,8 +308,8 @@ class Linearisation:
         for i, output in enumerate(names.output_names):
             for j, given in enumerate(names.input_names):
                 unit = self.gain_unit(i, j)
-                three = (float(part[i, j]) for part in found)
-                text = spread_text(*three, unit)
+                low, high = float(found.low[i, j]), float(found.high[i, j])
+                text = spread_text(float(found.value[i, j]), low, high, unit)
                 if not np.isfinite(found.value[i, j]):
                     text = "none: it does not come to rest"
                 lines.append(f"{given} to {output}: {text}")

@@ -111,8 +111,12 @@ def static_curve(
     return StaticCurve(
         channels.input_names[k],
         values,
-        *(y[:, j] for j in range(3)),
-        *(g[:, j] for j in range(3)),
+        y[:, 0],
+        y[:, 1],
+        y[:, 2],
+        g[:, 0],
+        g[:, 1],
+        g[:, 2],
         inputs,
         channels,
     )

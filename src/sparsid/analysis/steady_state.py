@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -52,8 +53,8 @@ class SteadyState:
         names = self.channels
         given = named_values(self.inputs, names.input_names, names.input_units)
         texts = [
-            f"{name} {spread_text(*values, unit)}"
-            for name, unit, *values in zip(
+            f"{name} {spread_text(value, low, high, unit)}"
+            for name, unit, value, low, high in zip(
                 names.output_names,
                 names.output_units,
                 self.outputs.tolist(),
@@ -209,6 +210,6 @@ def operating_inputs(fitted: FittedModel, at: Any) -> Values:
 
 def finite(value: Any) -> float:
     """Return a value that is a finite number, or say that it is none."""
-    if isinstance(value, numbers.Real) and np.isfinite(value):
+    if isinstance(value, numbers.Real) and math.isfinite(value):
         return float(value)
     raise InputError(f"an input is {value!r}: give a finite number")

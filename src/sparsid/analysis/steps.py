@@ -31,6 +31,9 @@ from sparsid.results.simulator import FittedSimulator, SimulatorMember
 Values = NDArray[np.float64]
 Derivatives = tuple[Values, Values, Values, Values]
 
+# What moves the states, and the outputs.
+MOVED = (("A", "B", "E"), ("C", "D", "G"))
+
 
 class Step(ABC):
     """One member, from sample to sample."""
@@ -204,9 +207,7 @@ class CanonicalStep(Step):
         """Return next states, then outputs, what they are held to, and slopes."""
         M, u = self.matrices, np.append(v, 1.0)
         n, s = self._neurons(x, u)
-        free = np.concatenate(
-            [M[a] @ x + M[b] @ u + M[e] @ n for a, b, e in ("ABE", "CDG")]
-        )
+        free = np.concatenate([M[a] @ x + M[b] @ u + M[e] @ n for a, b, e in MOVED])
         return free, np.clip(free, *self.structure.bounds), s
 
     def advance(self, x: Values, v: Values) -> Values:
@@ -223,9 +224,8 @@ class CanonicalStep(Step):
         free, s = self._moves(x, v)
         moves = free[:, None].astype(float)
         found = []
-        for (a, b, e), m in zip(
-            ("ABE", "CDG"), (moves[: len(x)], moves[len(x) :]), strict=True
-        ):
+        parts = moves[: len(x)], moves[len(x) :]
+        for (a, b, e), m in zip(MOVED, parts, strict=True):
             inner = M[e] * s
             found += [m * (M[a] + inner @ M["F"]), m * (M[b] + inner @ M["H"])[:, :-1]]
         A, B, C, D = found
@@ -247,7 +247,7 @@ class CanonicalStep(Step):
             y,
             states,
         )
-        return states[-1]
+        return np.array(states[-1])
 
 
 # -- networks of lagged samples --------------------------------------------------------
@@ -319,7 +319,8 @@ class NarxStep(Step):
     def emit(self, x: Values, v: Values) -> Values:
         """Return the outputs."""
         z = self._regressors(x, v)
-        return np.asarray(self.network.apply(tuple(self.params), z[None]))[0]
+        found: Values = np.asarray(self.network.apply(tuple(self.params), z[None]))
+        return np.array(found[0])
 
     def advance(self, x: Values, v: Values) -> Values:
         """Return the next state."""

@@ -20,9 +20,16 @@ def drawers(linear: Linearisation) -> Iterator[tuple[str, int, Callable[..., Any
     names = linear.channels
     pairs = [(i, o) for o in names.output_names for i in names.input_names]
     for given, output in pairs[:LARGEST_PAIRS]:
-        pair = {"input_name": given, "output_name": output}
-        label = f"{given} to {output}"
-        yield f"step {label}", 1, partial(plots.step_response, linear, **pair)
-        yield f"bode {label}", 2, partial(plots.bode, linear, **pair)
+        label, pair = f"{given} to {output}", (given, output)
+        yield f"step {label}", 1, partial(_step, linear, pair)
+        yield f"bode {label}", 2, partial(_bode, linear, pair)
     if linear.A.size:
         yield "poles", 1, partial(plots.poles, linear)
+
+
+def _step(linear: Linearisation, pair: tuple[str, str], ax: Any) -> None:
+    plots.step_response(linear, ax, *pair)
+
+
+def _bode(linear: Linearisation, pair: tuple[str, str], axes: Any) -> None:
+    plots.bode(linear, axes, *pair)

@@ -62,9 +62,8 @@ def figures_of(
     if stable is not None:
         made["stability"] = _figure(partial(plots.stability, stable))
     if isinstance(linear, Linearisation):
-        for name, count, draw in drawers(linear):
-            size = SMALL if count == 1 and name != "poles" else TALL
-            made[name] = _figure(draw, size, count)
+        for name, count, drawer in drawers(linear):
+            made[name] = _figure(drawer, TALL, count)
     _add_structure(made, model)
     _add_calibration(made, diagnosis)
     return made
