@@ -57,6 +57,16 @@ def test_poles_of_members_and_draws_lie_around_those_of_the_model(linear) -> Non
     lags.figure.draw_without_rendering()
 
 
+def test_an_input_that_nothing_follows_from_could_not_be_drawn() -> None:
+    """Its gain is zero, which a logarithmic axis does not have."""
+    model = narx(linear_path=False)
+    nothing = tuple(0.0 * w for w in model.fitted_.params)
+    object.__setattr__(model.fitted_, "params", nothing)
+    linear = model.linearise(draws=0)
+    for ax in (*plots.bode(linear), plots.step_response(linear), plots.poles(linear)):
+        ax.figure.draw_without_rendering()
+
+
 def test_the_static_curve_has_units(linear) -> None:
     curve = simulator().static_gain("heat", points=4)
     ax = plots.static_gain(curve, output_name="flow")

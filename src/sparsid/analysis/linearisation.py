@@ -20,6 +20,7 @@ from sparsid.analysis.spread import (
     DRAWS,
     Spread,
     ends,
+    extrapolated,
     named_values,
     per_member,
     spread_text,
@@ -376,11 +377,13 @@ def linearise(
         points = list(_given_states(waiting, states))
     pairs = list(zip(waiting.members, points, strict=True))
     found = [step.derivatives(x, v) for step, x in pairs]
-    for drawn, x in zip(waiting.draws, points, strict=True):
+    for k, drawn in enumerate(waiting.draws):
         for step in drawn:
-            here = newton(step, x, v) if states is None else x
+            here = newton(step, points[k], v) if states is None else points[k]
             if here is not None:
-                found.append(step.derivatives(here, v))
+                near = zip(found[k], step.derivatives(here, v), strict=True)
+                A, B, C, D = (extrapolated(own, there) for own, there in near)
+                found.append((A, B, C, D))
     A, B, C, D = (np.array(parts) for parts in zip(*found, strict=True))
     y_std, u_std = scaling.y_std[:, None], scaling.u_std
     systems = Systems(A, B / u_std, y_std * C, y_std * D / u_std)

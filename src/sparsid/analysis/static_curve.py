@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.analysis.spread import DRAWS, ends, per_member
+from sparsid.analysis.spread import DRAWS, ends, extrapolated, per_member
 from sparsid.analysis.steady_state import (
     finite,
     newton,
@@ -102,7 +102,8 @@ def static_curve(
             for other in drawn:
                 there = newton(other, x, v)
                 if there is not None:
-                    pool.append(_static(other, there, v, k))
+                    near = _static(other, there, v, k)
+                    pool.append(extrapolated(members[-1], near))
         rows.append([np.median(members, axis=0), *ends(np.array(pool))])
     # (point, centre and ends, output and slope, channel)
     table = np.array(rows)

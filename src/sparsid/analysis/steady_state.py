@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.analysis.spread import DRAWS, ends, named_values, per_member, spread_text
+from sparsid.analysis.spread import (
+    DRAWS,
+    ends,
+    extrapolated,
+    named_values,
+    per_member,
+    spread_text,
+)
 from sparsid.analysis.steps import Step, Waiting, steps_of
 from sparsid.errors import InputError
 from sparsid.results.base import FittedModel
@@ -81,11 +88,11 @@ def steady_state(
     states = rests(waiting, v, channels, inputs)
     found = [step.emit(x, v) for step, x in zip(waiting.members, states, strict=True)]
     pool = list(found)
-    for x, drawn in zip(states, waiting.draws, strict=True):
+    for x, own, drawn in zip(states, found, waiting.draws, strict=True):
         for step in drawn:
             here = newton(step, x, v)
             if here is not None:
-                pool.append(step.emit(here, v))
+                pool.append(extrapolated(own, step.emit(here, v)))
     low, high = ends(np.array(pool))
     stable = [
         is_stable(step, x, v) for step, x in zip(waiting.members, states, strict=True)

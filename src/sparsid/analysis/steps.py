@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsid.analysis.spread import SHARE
 from sparsid.bayes.posterior import square_root
 from sparsid.errors import InputError
 from sparsid.kernel import runs
@@ -72,7 +73,7 @@ class Waiting(NamedTuple):
     Attributes
     ----------
     members, draws
-        Members, and draws of the parameters of each.
+        Members, and models at `SHARE` of the way to draws of the parameters of each.
     delays
         Samples by which each input comes late; not part of the states.
     """
@@ -131,7 +132,7 @@ def _simulator_draws(
         return []
     rng = np.random.default_rng([seed, k])
     R = informed_root(member.covariance, member.prior_variance)
-    R = R[: member.structure.parameters]
+    R = SHARE * R[: member.structure.parameters]
     return [
         CanonicalStep.of(member, member.theta + R @ rng.normal(size=R.shape[1]))
         for _ in range(count)
@@ -145,7 +146,7 @@ def _drawn(
     count: int,
     seed: list[int],
 ) -> list[list[Values]]:
-    """Return draws of blocks of weights."""
+    """Return blocks of weights at `SHARE` of the way to draws."""
     if not count:
         return []
     rng = np.random.default_rng(seed)
@@ -154,7 +155,7 @@ def _drawn(
     centre = np.concatenate([w.ravel() for w in params])
     found = []
     for _ in range(count):
-        flat = centre + R @ rng.normal(size=len(R))
+        flat = centre + SHARE * (R @ rng.normal(size=len(R)))
         parts = zip(np.split(flat, ends), params, strict=True)
         found.append([part.reshape(w.shape) for part, w in parts])
     return found

@@ -66,7 +66,9 @@ def bode(
     first = next(iter(models.values()))
     i, j = _pair(first, input_name, output_name)
     names = first.channels
-    upper.set(xscale="log", yscale="log")
+    # An input that nothing follows from has no gain to show on a logarithmic axis.
+    felt = any((np.asarray(line.get_ydata()) > 0.0).any() for line in upper.lines)
+    upper.set(xscale="log", yscale="log" if felt else "linear")
     lower.set(xscale="log")
     upper.set_ylabel(f"gain{_in_unit(first.gain_unit(i, j))}")
     lower.set_ylabel("phase [deg]")
@@ -122,7 +124,9 @@ def step_response(
     ax.set_ylabel(f"change of {output}{_in_unit(unit)}")
     rise = f"1 {input_unit}".rstrip()
     ax.set_title(f"{output} after {given_name} rises by {rise}", loc="left")
-    _legend(ax, models)
+    # Away from where the responses end.
+    falls = float(first.step_response(samples).response[-1, i, j]) < 0.0
+    _legend(ax, models, "upper right" if falls else "lower right")
     ax.margins(x=0)
     plain_frame(ax)
     return ax
@@ -244,9 +248,9 @@ def _banded(ax: Axes, x: Any, middle: Any, low: Any, high: Any, k: int) -> None:
     ax.plot(x, middle, color=colour, ls=style, lw=1.6)
 
 
-def _legend(ax: Axes, models: Mapping[str, Any]) -> None:
+def _legend(ax: Axes, models: Mapping[str, Any], loc: str = "best") -> None:
     if list(models) != [""]:
-        ax.legend(frameon=False)
+        ax.legend(frameon=False, loc=loc)
 
 
 def _in_unit(unit: str) -> str:
