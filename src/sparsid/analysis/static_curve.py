@@ -16,7 +16,8 @@ from sparsid.analysis.steady_state import (
     rests,
     solved,
 )
-from sparsid.analysis.steps import Step, steps_of
+from sparsid.analysis.step import Step
+from sparsid.analysis.steps import steps_of
 from sparsid.errors import InputError
 from sparsid.fitting.settings import whole
 from sparsid.results.base import FittedModel

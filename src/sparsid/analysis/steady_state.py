@@ -19,7 +19,8 @@ from sparsid.analysis.spread import (
     per_member,
     spread_text,
 )
-from sparsid.analysis.steps import Step, Waiting, steps_of
+from sparsid.analysis.step import Step
+from sparsid.analysis.steps import Waiting, steps_of
 from sparsid.errors import InputError
 from sparsid.results.base import FittedModel
 from sparsid.results.forecast import Channels

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparsid.analysis.linearisation import SMALLEST_POLE, Linearisation
+from sparsid.analysis.linear_texts import SMALLEST_POLE
+from sparsid.analysis.linearisation import Linearisation
 from sparsid.analysis.static_curve import StaticCurve
 from sparsid.errors import InputError
 from sparsid.plots.style import (
