@@ -11,6 +11,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 LEFT_BEHIND = {
     "embedded_c.py": ["controller"],
     "first_model.py": ["free_run.png", "history.png", "tanks.sparsid"],
+    "linear_tools.py": ["linear_tools.png"],
     "own_csv.py": ["friday.csv", "monday.csv", "tuesday.csv"],
     "several_records.py": ["motor.png"],
     "short_data.py": ["oven.png"],

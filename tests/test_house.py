@@ -33,6 +33,7 @@ ALLOWED = {
     "fitting": {*RESULTS, "parallel"},
     "simulation": {*RESULTS, "parallel"},
     "validation": RESULTS,
+    "analysis": {*ESTIMATORS},
     "export": {*RESULTS, "fitting", "simulation"},
     "estimators": FITS | {"validation"},
     "results/storage": ESTIMATORS,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sparsid.cli import options as o
+from sparsid.cli.compare import compare
 from sparsid.cli.export import export
 from sparsid.cli.reproduce import studies
 from sparsid.cli.terminal import Commands, check_files
@@ -60,6 +61,7 @@ app = typer.Typer(
 )
 app.add_typer(studies, name="reproduce")
 app.command()(export)
+app.command()(compare)
 
 
 def main() -> None:

@@ -12,6 +12,13 @@ from sparsid.plots.checks import (
     pit,
     stability,
 )
+from sparsid.plots.comparison import comparison
+from sparsid.plots.dynamics import (
+    bode,
+    poles,
+    static_gain,
+    step_response,
+)
 from sparsid.plots.signals import (
     error_text,
     extremes,
@@ -38,6 +45,8 @@ __all__ = [
     "GREEN",
     "GREY",
     "ORANGE",
+    "bode",
+    "comparison",
     "correlation",
     "coverage",
     "error_text",
@@ -49,11 +58,14 @@ __all__ = [
     "network",
     "operating_range",
     "pit",
+    "poles",
     "relevance",
     "residual",
     "signals",
     "simulation",
     "stability",
+    "static_gain",
+    "step_response",
     "thinned",
     "weight_map",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from sparsid.analysis.linearisation import Linearisation
 from sparsid.data.record import Record
 from sparsid.plots.signals import kept_samples
 from sparsid.results.equations import equations
@@ -17,8 +18,7 @@ from sparsid.results.forecast import Forecast
 from sparsid.results.narx import Fitted
 from sparsid.results.outcome import Outcome
 from sparsid.results.simulator import FittedSimulator
-from sparsid.results.summary import summary
-from sparsid.results.texts import joined, percent, with_unit
+from sparsid.results.texts import counted, joined, percent, with_unit
 from sparsid.validation.diagnosis import Diagnosis
 from sparsid.validation.relevance import alternatives
 
@@ -39,6 +39,8 @@ class Facts(NamedTuple):
     title: str
     part: str
     comparison: dict[str, dict[str, list[float]]]
+    # What the model is near its mean operating point, or why there is none.
+    linear: Linearisation | str = ""
 
 
 class Table(NamedTuple):
@@ -90,7 +92,8 @@ def contents(model: Model, diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]
         "learnt": _learnt(model),
         "channels": _channels(model, diagnosis),
         "notes": [str(note) for note in model.fitted_.details.get("notes", ())],
-        "summary": summary(model.fitted_),
+        "dynamics": _dynamics(facts.linear),
+        "summary": model.summary(),
         "settings": _settings(model),
         "input_names": repr(list(names.input_names)),
         "output_names": repr(list(names.output_names)),
@@ -315,6 +318,15 @@ def _equations(model: Model) -> str:
     if not isinstance(fitted, FittedSimulator | Fitted) or not short:
         return ""
     return equations(fitted)
+
+
+def _dynamics(linear: Linearisation | str) -> dict[str, Any]:
+    """Return the lines about poles and gains, or why there are none."""
+    if isinstance(linear, str):
+        return {"reason": linear, "rows": [], "spread": ""}
+    draws = len(linear.systems.A) - linear.members
+    spread = f"{counted(linear.members, 'member')} and {counted(draws, 'draw')}"
+    return {"reason": "", "rows": linear.rows(), "spread": spread}
 
 
 def _learnt(model: Model) -> str:
