@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from sparsid.cli import options as o
+from sparsid.cli.inspect import inspect
 from sparsid.cli.reproduce import studies
+from sparsid.cli.shaping import Shape, shaped, shaped_as_fitted
 from sparsid.cli.terminal import Commands
 from sparsid.errors import InputError
 from sparsid.parallel.cache import keep_compiled_programs
@@ -57,6 +59,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(studies, name="reproduce")
+app.command()(inspect)
 
 
 def main() -> None:
@@ -87,6 +90,7 @@ def common(
 
 
 @app.command(help=IDENTIFY, epilog=EXIT_CODES)
+@shaped
 def identify(
     context: typer.Context,
     files: o.Files = None,
@@ -138,6 +142,7 @@ def identify(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Identify a model from recorded inputs and outputs."""
     from sparsid.cli.identify import Request
@@ -151,7 +156,7 @@ def identify(
         files or [],
         inputs,
         output or None,
-        _table(dt, time_column, separator, decimal),
+        _table(dt, time_column, separator, decimal) | {"shape": shape},
         test_fraction,
         out,
         overwrite,
@@ -168,6 +173,7 @@ def identify(
 
 
 @app.command()
+@shaped_as_fitted
 def predict(
     model: o.ModelFile,
     data: o.DataFile,
@@ -180,6 +186,7 @@ def predict(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Predict measured outputs some samples ahead.
 
@@ -187,12 +194,13 @@ def predict(
     """
     from sparsid.cli import apply
 
-    table = _table(dt, time_column, separator, decimal)
+    table = _table(dt, time_column, separator, decimal) | {"shape": shape}
     request = apply.Request(model, data, out, overwrite, table, quiet, json)
     apply.predict(request, horizon)
 
 
 @app.command()
+@shaped_as_fitted
 def simulate(
     model: o.ModelFile,
     data: o.DataFile,
@@ -205,6 +213,7 @@ def simulate(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Run a model freely over recorded inputs.
 
@@ -214,12 +223,13 @@ def simulate(
     """
     from sparsid.cli import apply
 
-    table = _table(dt, time_column, separator, decimal)
+    table = _table(dt, time_column, separator, decimal) | {"shape": shape}
     request = apply.Request(model, data, out, overwrite, table, quiet, json)
     apply.simulate(request, inputs_only)
 
 
 @app.command()
+@shaped_as_fitted
 def report(
     model: o.ModelFile,
     data: o.DataFiles,
@@ -232,6 +242,7 @@ def report(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Write a self-contained HTML page about a model on data.
 
@@ -243,7 +254,7 @@ def report(
     """
     from sparsid.cli import reporting
 
-    table = _table(dt, time_column, separator, decimal)
+    table = _table(dt, time_column, separator, decimal) | {"shape": shape}
     request = reporting.Request(
         model, data, out, pictures, overwrite, table, quiet, json
     )
