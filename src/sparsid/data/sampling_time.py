@@ -213,6 +213,12 @@ def index_samples(index: Any, dt: float | None = None) -> tuple[Any, float]:
     if dt is None:
         dt = float(np.percentile(step, 50, method="lower")) if step.size else 1.0
     dt = sampling_time(dt)
+    usual = float(np.percentile(step, 50, method="lower")) if step.size else dt
+    if usual > dt * (1 + JITTER_TOLERANCE):
+        raise InputError(
+            f"The index has steps of {usual:g} s but the sampling time is {dt:g} s: "
+            "resample the data, or leave dt out."
+        )
     with np.errstate(over="ignore"):
         ratio = step / dt
     if not ratio.sum() + abs(float(position[0])) / dt < MOST_SAMPLES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparsid.data.record import Record
+from sparsid.data.tables import recorded
 from sparsid.errors import InputError
 from sparsid.estimators.base import Estimator
 from sparsid.fitting.progress import Report
@@ -98,7 +99,7 @@ class Simulator(Estimator[FittedSimulator]):
             runs with drawn parameters; else of the linearised model, without drawing.
         """
         return self._fitted.simulate(
-            u, y_init, samples=samples, seed=seed, sampled=sampled
+            recorded(u), y_init, samples=samples, seed=seed, sampled=sampled
         )
 
     @property
