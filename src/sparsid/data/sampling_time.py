@@ -48,8 +48,8 @@ def seconds_of(table: Table, clock: str, unit: str) -> Any:
         )
     if not len(values):
         raise InputError(f"{table.path}: the time {clock!r} is empty.")
-    texts = [value for value in values.tolist() if isinstance(value, str)]
     kind = values.dtype.kind
+    texts = [v for v in values.tolist() if isinstance(v, str)] if kind in "OUT" else []
     if kind not in "mM" and not (texts and is_time(texts[0])):
         seconds = _in_seconds(table, clock, unit)
     else:
