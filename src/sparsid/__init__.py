@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsid import datasets as datasets
     from sparsid import plots as plots
+    from sparsid import signals as signals
     from sparsid.analysis.comparison import Comparison as Comparison
     from sparsid.analysis.comparison import compare as compare
     from sparsid.analysis.linearisation import Linearisation as Linearisation
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "datasets": "sparsid.datasets",
     "plots": "sparsid.plots",
+    "signals": "sparsid.signals",
     "identify": "sparsid.automatic",
     "Comparison": "sparsid.analysis.comparison",
     "compare": "sparsid.analysis.comparison",

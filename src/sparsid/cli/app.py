@@ -10,7 +10,9 @@ import typer
 from sparsid.cli import options as o
 from sparsid.cli.compare import compare
 from sparsid.cli.export import export
+from sparsid.cli.inspect import inspect
 from sparsid.cli.reproduce import studies
+from sparsid.cli.shaping import Shape, shaped, shaped_as_fitted
 from sparsid.cli.terminal import Commands, check_files
 from sparsid.errors import InputError
 from sparsid.parallel.cache import keep_compiled_programs
@@ -62,6 +64,7 @@ app = typer.Typer(
 app.add_typer(studies, name="reproduce")
 app.command()(export)
 app.command()(compare)
+app.command()(inspect)
 
 
 def main() -> None:
@@ -92,6 +95,7 @@ def common(
 
 
 @app.command(help=IDENTIFY, epilog=EXIT_CODES)
+@shaped
 def identify(
     context: typer.Context,
     files: o.Files = None,
@@ -144,6 +148,7 @@ def identify(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Identify a model from recorded inputs and outputs."""
     check_files(*(files or []))
@@ -158,7 +163,7 @@ def identify(
         files or [],
         inputs,
         output or None,
-        _table(dt, time_column, separator, decimal),
+        _table(dt, time_column, separator, decimal) | {"shape": shape},
         test_fraction,
         out,
         overwrite,
@@ -176,6 +181,7 @@ def identify(
 
 
 @app.command()
+@shaped_as_fitted
 def predict(
     model: o.ModelFile,
     data: o.DataFile,
@@ -188,6 +194,7 @@ def predict(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Predict measured outputs some samples ahead.
 
@@ -196,12 +203,13 @@ def predict(
     check_files(model, data)
     from sparsid.cli import apply
 
-    table = _table(dt, time_column, separator, decimal)
+    table = _table(dt, time_column, separator, decimal) | {"shape": shape}
     request = apply.Request(model, data, out, overwrite, table, quiet, json)
     apply.predict(request, horizon)
 
 
 @app.command()
+@shaped_as_fitted
 def simulate(
     model: o.ModelFile,
     data: o.DataFile,
@@ -214,6 +222,7 @@ def simulate(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Run a model freely over recorded inputs.
 
@@ -224,12 +233,13 @@ def simulate(
     check_files(model, data)
     from sparsid.cli import apply
 
-    table = _table(dt, time_column, separator, decimal)
+    table = _table(dt, time_column, separator, decimal) | {"shape": shape}
     request = apply.Request(model, data, out, overwrite, table, quiet, json)
     apply.simulate(request, inputs_only)
 
 
 @app.command()
+@shaped_as_fitted
 def report(
     model: o.ModelFile,
     data: o.DataFiles,
@@ -242,6 +252,7 @@ def report(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Write a self-contained HTML page about a model on data.
 
@@ -254,7 +265,7 @@ def report(
     check_files(model, *data)
     from sparsid.cli import reporting
 
-    table = _table(dt, time_column, separator, decimal)
+    table = _table(dt, time_column, separator, decimal) | {"shape": shape}
     request = reporting.Request(
         model, data, out, pictures, overwrite, table, quiet, json
     )

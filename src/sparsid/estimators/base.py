@@ -107,6 +107,9 @@ class Estimator(BaseEstimator, Generic[F]):
         records = as_records(u, y, dt)
         with watched(progress, verbose) as listener:
             self.fitted_ = self._fit(records, listener, scheduler)
+        shaping = [[step.plain() for step in r.history] for r in records]
+        if any(shaping):
+            self.fitted_.details["shaping"] = shaping
         return self
 
     def score(self, u: Any, y: Any = None) -> float:

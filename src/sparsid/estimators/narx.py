@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparsid.data.record import Record
+from sparsid.data.tables import recorded
 from sparsid.estimators.base import Estimator, over_records
 from sparsid.fitting.narx import fit_records
 from sparsid.progress import ProgressCallback
@@ -203,7 +204,7 @@ class NARX(Estimator[Fitted]):
             Draws of weights and noise behind the standard deviation.
         """
         return self._fitted.simulate(
-            u, y_init, samples=samples, seed=seed, sampled=sampled
+            recorded(u), y_init, samples=samples, seed=seed, sampled=sampled
         )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparsid.data.record import Record
-from sparsid.data.tables import as_records
+from sparsid.data.tables import as_records, recorded
 from sparsid.errors import InputError
 from sparsid.estimators.base import Estimator, over_records
 from sparsid.progress import ProgressCallback
@@ -114,7 +114,7 @@ class Simulator(Estimator[FittedSimulator]):
             runs with drawn parameters; else of the linearised model, without drawing.
         """
         return self._fitted.simulate(
-            u, y_init, samples=samples, seed=seed, sampled=sampled
+            recorded(u), y_init, samples=samples, seed=seed, sampled=sampled
         )
 
     def compact(self, records: Any = None) -> Simulator:

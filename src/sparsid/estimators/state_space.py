@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsid.data.record import Record
+from sparsid.data.tables import recorded
 from sparsid.estimators.base import Estimator, over_records
 from sparsid.fitting.state_space import fit_free_run
 from sparsid.parallel.pool import open_pool
@@ -124,7 +125,7 @@ class StateSpace(Estimator[Ensemble]):
             none.
         """
         return self._fitted.simulate(
-            u, y_init, samples=samples, seed=seed, sampled=sampled
+            recorded(u), y_init, samples=samples, seed=seed, sampled=sampled
         )
 
     @property
