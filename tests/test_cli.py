@@ -218,6 +218,7 @@ def test_fallback_to_simulated_tanks_says_why(
     assert "lags=-1" in result.stderr
 
 
+@pytest.mark.slow
 def test_several_files_and_channels_with_gaps(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     files = []

@@ -1,6 +1,7 @@
 """The rooms of the package: which may import which, and how large their files are."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -242,3 +243,29 @@ def test_pictures_pages_and_commands_are_no_part_of_the_engine() -> None:
     inside = {name(path).split("/")[0] for path in engine_files()}
     assert not inside & {"plots", "report", "cli"}
     assert not any("storage" in name(path) for path in engine_files())
+
+
+# -- for newcomers -------------------------------------------------------------------
+
+HERE = Path(__file__).parents[1]
+
+
+def test_the_walk_through_identify_never_goes_back() -> None:
+    text = (HERE / "CONTRIBUTING.md").read_text()
+    part = text[text.index("## A newcomer's walk") : text.index("## Words")]
+    files = re.findall(r"^\| \d+ \| `([\w/.]+)`", part, flags=re.MULTILINE)
+    assert 10 <= len(files) <= 15
+    for k, file in enumerate(files[1:], 1):
+        before = set()
+        for earlier in files[:k]:
+            modules = set(loaded_by(ROOT / earlier))
+            # A room's first file says where the others are.
+            inner = {m for m in map(file_of, modules) if m and m.name == "__init__.py"}
+            before |= modules.union(*(loaded_by(path) for path in inner))
+        assert ROOT / file in set(map(file_of, before)), file
+
+
+def test_every_benchmark_is_in_the_index() -> None:
+    listed = (HERE / "benchmarks" / "README.md").read_text()
+    for script in (HERE / "benchmarks").glob("*.py"):
+        assert f"`{script.name}`" in listed, script.name

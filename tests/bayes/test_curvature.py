@@ -122,6 +122,7 @@ def measure(curvature, derivative, prior, g, t):
 half_log_det_gradient = jax.jit(jax.grad(half_log_det))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("removed", [False, True], ids=["whole", "removed rows"])
 @pytest.mark.parametrize(
     ("name", "kind"),

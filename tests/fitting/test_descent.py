@@ -236,6 +236,7 @@ def test_history_tells_structure_and_noise() -> None:
     np.testing.assert_allclose(history["cost"], -2 * history["log_evidence"], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_papers_algorithm_runs_and_its_masks_are_permanent() -> None:
     settings = Settings(
         SparseBayes(),

@@ -88,11 +88,11 @@ def test_a_worker_that_dies_loses_and_doubles_no_trial(
         os.kill(awaited_pid(Path(f"{trace}.holder")), signal.SIGKILL)
 
     with (
-        ThreadPoolExecutor(1) as pool,
+        ThreadPoolExecutor(1) as threads,
         pool_for_trials(store, None, address) as pool,
     ):
         assert pool.size == 2
-        killed = pool.submit(kill)
+        killed = threads.submit(kill)
         end = run_trials(store, specs, pool, watch=seen.append)
         killed.result()
     assert (end.done, end.total, end.failed) == (10, 10, 0)

@@ -203,6 +203,7 @@ def model() -> sparsid.NARX:
     return sparsid.NARX(2, ()).fit(record)
 
 
+@pytest.mark.slow
 def test_recalibration_changes_the_bands_and_nothing_else(
     model: sparsid.NARX, tmp_path
 ) -> None:

@@ -168,7 +168,7 @@ def _run_errors(fitted: Fitted, segments: list[Record]) -> dict[str, list[float]
 def usable_segments(
     records: list[Record], lags: Lags
 ) -> tuple[list[Record], list[str]]:
-    """Return gap-free stretches long enough for the lags, and what was left out."""
+    """Return segments long enough for the lags, and what was left out."""
     segments, notes = [], []
     for number_, record in enumerate(records, 1):
         name = record.name or f"record {number_}"
