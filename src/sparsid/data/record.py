@@ -306,7 +306,7 @@ class Record(Shaping):
         """Return a figure with all channels: outputs, and inputs below them."""
         from sparsid import plots
 
-        return plots.signals(self)
+        return plots.recording(self)
 
     def _repr_html_(self) -> str:
         from sparsid.plots.notebook import record_html

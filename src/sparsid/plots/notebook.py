@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from sparsid.data.record import Record
-from sparsid.plots.signals import forecast, signals
+from sparsid.plots.signals import forecast, recording
 from sparsid.plots.style import plain_text
 from sparsid.results.forecast import Forecast
 
@@ -21,7 +21,7 @@ LARGEST_OUTPUTS = 3
 
 def record_html(record: Record) -> str:
     """Return a record for a notebook."""
-    return _shown(repr(record), signals(record))
+    return _shown(repr(record), recording(record))
 
 
 def forecast_html(found: Forecast) -> str:

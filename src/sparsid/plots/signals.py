@@ -124,7 +124,7 @@ def forecast(found: Forecast, ax: Axes | None = None, channel: int = 0) -> Axes:
     return ax
 
 
-def signals(record: Record) -> Figure:
+def recording(record: Record) -> Figure:
     """Return a figure with all channels of a record: outputs, and inputs below them."""
     from matplotlib.figure import Figure
 
