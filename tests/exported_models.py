@@ -1,11 +1,11 @@
 """Models of every kind with random stable parameters: exports need no fit."""
 
 import numpy as np
+from sparsid.fitting.outcome import Outcome
 
 from sparsid.bayes.noise import Noise
 from sparsid.bayes.posterior import Posterior
 from sparsid.data.scaling import Scaling
-from sparsid.fitting.outcome import Outcome
 from sparsid.kernel.activations import CUBE, SIGMOID, SOFTROOT, SQUARE, TANH
 from sparsid.models.autoregression import Autoregression
 from sparsid.models.canonical import Pole, Sizes

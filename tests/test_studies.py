@@ -36,7 +36,7 @@ from sparsid.studies import (
     trials,
     verdicts,
 )
-from sparsid.studies.runner import Pace, Standing, hire_for_trials, run_trials
+from sparsid.studies.runner import Pace, Standing, pool_for_trials, run_trials
 from sparsid.studies.store import FILE, Store, Study
 
 COMMAND = [sys.executable, "-m", "sparsid.cli", "reproduce"]
@@ -572,8 +572,8 @@ def test_processes_that_die_lose_no_trial(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     seen: list[Standing] = []
     specs = [*baselines(6), {"kind": "die"}, {"kind": "unknown"}]
-    with hire_for_trials(present, 2, None) as crew:
-        team = crew.team  # type: ignore[attr-defined]
+    with pool_for_trials(present, 2, None) as pool:
+        team = pool.team  # type: ignore[attr-defined]
 
         def watch(standing: Standing) -> None:
             seen.append(standing)
@@ -582,11 +582,11 @@ def test_processes_that_die_lose_no_trial(
 
         with monkeypatch.context() as patch:
             patch.setattr(runner, "answer_trial", calls.fragile_trial)
-            end = run_trials(present, specs, crew, watch=watch)
-        run_trials(present, baselines(8), crew)
+            end = run_trials(present, specs, pool, watch=watch)
+        run_trials(present, baselines(8), pool)
         # The same processes go on with other work.
         pids = {worker.process.pid for worker in team.workers}
-        run_trials(present, baselines(10), crew)
+        run_trials(present, baselines(10), pool)
         assert pids & {worker.process.pid for worker in team.workers}
     assert (end.done, end.total, end.failed, end.seconds_left) == (8, 8, 2, 0.0)
     assert [s.done for s in seen] == list(range(9))
@@ -603,10 +603,10 @@ def test_processes_that_die_lose_no_trial(
 def test_code_that_changed_under_way_ends_the_run(tmp_path: Path, study: Study) -> None:
     other = Store.open(tmp_path / FILE, study)
     with (
-        hire_for_trials(other, 1, None) as crew,
+        pool_for_trials(other, 1, None) as pool,
         pytest.raises(InputError, match="code of sparsid changed"),
     ):
-        run_trials(other, baselines(1), crew)
+        run_trials(other, baselines(1), pool)
     assert other.rows() == []
 
 

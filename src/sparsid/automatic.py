@@ -6,7 +6,7 @@ from typing import Any
 
 from sparsid.data.tables import as_records
 from sparsid.estimators import Simulator
-from sparsid.fitting.progress import Report
+from sparsid.progress import ProgressCallback
 
 
 def identify(
@@ -17,7 +17,7 @@ def identify(
     budget: float | None = None,
     seed: int = 0,
     workers: int | None = None,
-    progress: Report | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Simulator:
     """Return a fitted model, everything about it chosen inside the records.
 

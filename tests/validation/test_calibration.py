@@ -12,12 +12,12 @@ from sparsid.data.pieces import held_out, stretches_of
 from sparsid.data.record import Record
 from sparsid.datasets import simulated_tanks
 from sparsid.errors import InputError
+from sparsid.estimators.recalibration import recalibrate
 from sparsid.results.forecast import BandFactors, Forecast
 from sparsid.validation.calibration import (
     band_factor,
     calibration,
     factors_of,
-    recalibrate,
 )
 
 

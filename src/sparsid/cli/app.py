@@ -267,8 +267,8 @@ def info(model: o.ModelFile, json: o.Json = False) -> None:
 
 def _settings(context: typer.Context) -> tuple[str, dict[str, Any]]:
     """Return the kind of model and its settings; refuse those given for another."""
+    from sparsid.checks import one_of
     from sparsid.cli.identify import SETTINGS
-    from sparsid.fitting.settings import one_of
 
     options, model = context.params, context.params["model"]
     known = set().union(*SETTINGS.values())

@@ -33,15 +33,16 @@ from sparsid.cli.terminal import (
     results_console,
     side_console,
 )
+from sparsid.datasets.benchmark import MeanOnly, protocol_scores
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, Simulator, StateSpace
-from sparsid.fitting.outcome import Outcome
+from sparsid.estimators.recalibration import recalibrate
 from sparsid.fitting.settings import make_lags
 from sparsid.report import write_report
+from sparsid.results.outcome import Outcome
 from sparsid.results.summary import result_dict
 from sparsid.validation.baselines import Arx
-from sparsid.validation.calibration import recalibrate
-from sparsid.validation.evaluation import Part, forecast_part, protocol_scores, scores
+from sparsid.validation.evaluation import Part, forecast_part, scores
 
 FORMAT, SCHEMA = "sparsid-result", 1
 KINDS: dict[str, type[Model]] = {
@@ -178,7 +179,7 @@ def _scores(model: Model, data: Data, parts: list[Part]) -> dict[str, Any]:
             arx = None
     found: dict[str, Any] = {part.name: scores(part, model, arx) for part in parts}
     if data.benchmark is not None:
-        found["protocols"] = protocol_scores(data.benchmark, model)
+        found["protocols"] = protocol_scores(data.benchmark, MeanOnly(model))
     return found
 
 
@@ -215,6 +216,7 @@ def _report(
             name: scores[key] for key, name in names.items() if scores.get(key)
         },
         pictures=folder / PICTURES,
+        forecasts=(shown.one_step, shown.free_run),
     )
 
 

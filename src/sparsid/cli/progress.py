@@ -17,7 +17,7 @@ from sparsid.results.texts import percent
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sparsid.fitting.progress import Progress
+    from sparsid.progress import Progress
 
 # Cycles that the phases of the guarded algorithm usually take, in order; prune and
 # converge vary, so the time left is a rough one.

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from sparsid.data.record import Record
 from sparsid.data.tables import as_records
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Report
+from sparsid.progress import ProgressCallback
 from sparsid.results.base import FittedModel
+from sparsid.results.outcome import Outcome
 from sparsid.validation.scores import fit_percent
 
 if TYPE_CHECKING:
@@ -26,8 +25,23 @@ DIVERGED_SCORE = -1000.0
 
 F = TypeVar("F", bound=FittedModel)
 
+if TYPE_CHECKING:
+    from sparsid.estimators import Model
 
-class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
+    class BaseEstimator:
+        """What scikit-learn's class of that name offers, which has no types."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Return the settings by name."""
+
+        def set_params(self, **params: Any) -> Self:
+            """Change settings."""
+
+else:
+    from sklearn.base import BaseEstimator
+
+
+class Estimator(BaseEstimator, Generic[F]):
     """What all models have in common: one interface, whatever is inside."""
 
     fitted_: F
@@ -38,7 +52,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         y: Any = None,
         *,
         dt: float | None = None,
-        progress: Report | None = None,
+        progress: ProgressCallback | None = None,
         scheduler: str | None = None,
     ) -> Self:
         """Fit the model and return it.
@@ -67,21 +81,19 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
     def score(self, u: Any, y: Any = None) -> float:
         """Return the free-run fit ``1 - ||y - y_sim|| / ||y - mean(y)||``.
 
-        1 is perfect, 0 no better than the mean. The mean over outputs and gap-free
-        stretches, each counting alike; a run that diverges counts -1000. The first
-        samples only start the run; stretches not longer than the largest lag are left
-        out.
+        1 is perfect, 0 no better than the mean. The mean over outputs and records, each
+        counting alike; a run that diverges counts -1000. The first samples only start
+        the run; records not longer than the largest lag are left out.
         """
         scores = []
         for record in as_records(u, y, self._fitted.channels.dt):
-            for segment in record.segments():
-                if len(segment) > self.max_lag_ + 1:
-                    run = self._fitted.simulate(segment, samples=0)
-                    fit = np.asarray(fit_percent(segment, run)) / 100.0
-                    scores.append(np.maximum(fit, DIVERGED_SCORE))
+            if len(record) > self.max_lag_ + 1:
+                run = self._fitted.simulate(record, samples=0)
+                fit = np.asarray(fit_percent(record, run)) / 100.0
+                scores.append(np.maximum(fit, DIVERGED_SCORE))
         if not scores:
             raise InputError(
-                f"no stretch is longer than the largest lag of {self.max_lag_}: give a "
+                f"no record is longer than the largest lag of {self.max_lag_}: give a "
                 "longer record"
             )
         return float(np.mean(scores))
@@ -96,7 +108,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         """Write the model to one self-contained file."""
         from sparsid.results.storage import save
 
-        save(self, path, overwrite=overwrite)
+        save(cast("Model", self), path, overwrite=overwrite)
 
     def report(self, records: Any, path: str | Path, **options: Any) -> Any:
         """Write a self-contained HTML page about the model on records.
@@ -107,7 +119,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         from sparsid.report import write_report
 
         check_is_fitted(self, "fitted_")
-        return write_report(self, records, path, **options)
+        return write_report(cast("Model", self), records, path, **options)
 
     def export(
         self,
@@ -210,7 +222,10 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
     # -- what models differ in -----------------------------------------------------
 
     def _fit(
-        self, records: list[Record], progress: Report | None, scheduler: str | None
+        self,
+        records: list[Record],
+        progress: ProgressCallback | None,
+        scheduler: str | None,
     ) -> F:
         raise NotImplementedError
 

@@ -8,7 +8,7 @@ from typing import Any
 from sparsid.data.record import Record
 from sparsid.estimators.base import Estimator
 from sparsid.fitting.narx import fit_records
-from sparsid.fitting.progress import Report
+from sparsid.progress import ProgressCallback
 from sparsid.results.forecast import Forecast
 from sparsid.results.narx import Fitted
 
@@ -142,7 +142,10 @@ class NARX(Estimator[Fitted]):
         self.seed = seed
 
     def _fit(
-        self, records: list[Record], progress: Report | None, scheduler: str | None
+        self,
+        records: list[Record],
+        progress: ProgressCallback | None,
+        scheduler: str | None,
     ) -> Fitted:
         return fit_records(self.get_params(deep=False), records, progress, scheduler)
 

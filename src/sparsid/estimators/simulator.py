@@ -7,7 +7,7 @@ from typing import Any
 from sparsid.data.record import Record
 from sparsid.errors import InputError
 from sparsid.estimators.base import Estimator
-from sparsid.fitting.progress import Report
+from sparsid.progress import ProgressCallback
 from sparsid.results.forecast import Forecast
 from sparsid.results.simulator import FittedSimulator
 from sparsid.simulation.fit import fit_simulator
@@ -56,7 +56,10 @@ class Simulator(Estimator[FittedSimulator]):
         self.seed = seed
 
     def _fit(
-        self, records: list[Record], progress: Report | None, scheduler: str | None
+        self,
+        records: list[Record],
+        progress: ProgressCallback | None,
+        scheduler: str | None,
     ) -> FittedSimulator:
         if scheduler is not None:
             raise InputError(

@@ -9,9 +9,9 @@ import numpy as np
 
 from sparsid.data.record import Record
 from sparsid.estimators.base import Estimator
-from sparsid.fitting.progress import Report
 from sparsid.fitting.state_space import fit_free_run
-from sparsid.parallel.pool import hire
+from sparsid.parallel.pool import open_pool
+from sparsid.progress import ProgressCallback
 from sparsid.results.ensemble import Ensemble
 from sparsid.results.forecast import Forecast
 
@@ -75,13 +75,16 @@ class StateSpace(Estimator[Ensemble]):
         self.seed = seed
 
     def _fit(
-        self, records: list[Record], progress: Report | None, scheduler: str | None
+        self,
+        records: list[Record],
+        progress: ProgressCallback | None,
+        scheduler: str | None,
     ) -> Ensemble:
         params = self.get_params(deep=False)
         if scheduler is None:
             return fit_free_run(params, records, progress)
-        with hire(scheduler) as crew:
-            return fit_free_run(params, records, progress, crew)
+        with open_pool(scheduler) as pool:
+            return fit_free_run(params, records, progress, pool)
 
     def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.

@@ -12,10 +12,11 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from sparsid.checks import number, whole
+from sparsid.data.pieces import stretches_of
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.settings import number, whole
 
 # A run is called diverged when an output is this many standard deviations of the
 # estimation record away from its mean.
@@ -272,21 +273,36 @@ class Channels:
         )
 
 
-def over_segments(
-    record: Record, lag: int, forecast: Callable[[Record], Forecast]
+def over_stretches(
+    record: Record,
+    start: int,
+    forecast: Callable[[Record], Forecast],
+    measured: int = 0,
 ) -> Forecast:
-    """Return the forecasts over all gap-free stretches as one, NaN between them.
+    """Return the forecasts over all stretches of a record as one, NaN between them.
 
-    Stretches not longer than ``lag`` have none.
+    A stretch is where all inputs were measured: a run goes through missing outputs with
+    the inputs alone, and begins anew where inputs were missing. Stretches not longer
+    than ``start`` have no forecast.
+
+    Parameters
+    ----------
+    start
+        Samples before the first that is a forecast.
+    measured
+        Outputs that have to be there to start: a stretch begins at the first place
+        where so many samples in a row have all of them.
     """
     values = np.full((3, *record.y.shape), np.nan)
     parts = []
-    for segment in record.segments():
-        if len(segment) <= max(lag, 1):
+    for stretch in stretches_of([record]):
+        missing = np.isnan(stretch.y).any(1)
+        first = first_whole(missing, measured)
+        if len(stretch) - first <= max(start, 1):
             continue
-        at = segment.start - record.start
-        part = forecast(segment)
-        values[:, at : at + len(segment)] = part.mean, part.std, part.model_std
+        at = stretch.start + first - record.start
+        part = forecast(stretch[first:])
+        values[:, at : at + len(part.mean)] = part.mean, part.std, part.model_std
         parts.append((at, part))
     diverged = [at + p.diverged_at for at, p in parts if p.diverged_at is not None]
     return Forecast(
@@ -299,6 +315,28 @@ def over_segments(
         record.output_names,
         record.output_units,
     )
+
+
+def first_whole(missing: NDArray[np.bool_], count: int) -> int:
+    """Return where so many samples begin of which none is missing, or the end."""
+    since = 0
+    for t, gap in enumerate(missing):
+        if t - since >= count:
+            return since
+        since = t + 1 if gap else since
+    return since if len(missing) - since >= count else len(missing)
+
+
+def over_record(
+    record: Record, start: int, forecast: Callable[[Record], Forecast]
+) -> Forecast:
+    """Return the forecast over a record; one without any if the record is too short.
+
+    For one of several records, of which short ones are no error.
+    """
+    if len(record) > max(start, 1):
+        return forecast(record)
+    return over_stretches(record, len(record), forecast)
 
 
 def paired(

@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.bayes.posterior import Posterior, square_root
+from sparsid.checks import LARGEST_LAG, whole
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.settings import LARGEST_LAG, whole
 from sparsid.kernel.activations import NAMES
 from sparsid.kernel.whitening import whiten
 from sparsid.models.autoregression import Autoregression
@@ -31,8 +30,9 @@ from sparsid.results.forecast import (
     Channels,
     Draws,
     Forecast,
-    over_segments,
+    over_stretches,
 )
+from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row
 
 Values = NDArray[np.float64]
@@ -81,21 +81,39 @@ class SimulatorMember:
         return self.structure.run(self.theta, start, u)[0]
 
     def started(self, u: Values, y: Values) -> tuple[Values, Values]:
-        """Return the start state that fits first outputs, and its covariance.
+        """Return the start state that fits first outputs, and a joint covariance.
 
         By Gauss and Newton in the coordinates in which the states of the estimation
-        records have unit variance, with those records as prior.
+        records have unit variance, with those records as prior. The start follows the
+        parameters: with derivatives ``P`` by them and ``J`` by the start, whitened, and
+        ``C`` the covariance of the start at given parameters,
+
+            x0(theta) = x0 - C J' P (theta - their estimate),
+
+        so that what the scale of a state leaves open does not count as spread.
+
+        Returns
+        -------
+        start, covariance
+            The covariance is that of parameters and start.
         """
         structure, seen = self.structure, np.isfinite(y)
         root = START_SPREAD * self.state_root
         target = np.where(seen, y, 0.0)
+        count = structure.parameters
 
-        def look(z: Values) -> tuple[Values, Values]:
+        def look(z: Values) -> tuple[Values, Values, Values]:
             runs, _, dy = structure.sensitivities(
                 self.theta, self.state_mean + root @ z, u
             )
-            J = dy[:, :, structure.parameters : -1] @ root
-            columns = np.concatenate([J, (target - runs)[..., None]], axis=2)
+            columns = np.concatenate(
+                [
+                    dy[:, :, :count],
+                    dy[:, :, count:-1] @ root,
+                    (target - runs)[..., None],
+                ],
+                axis=2,
+            )
             for o, law in enumerate(self.noise):
                 whiten(
                     law.predictors,
@@ -105,27 +123,34 @@ class SimulatorMember:
                     columns[:, o],
                 )
             flat = columns.reshape(-1, columns.shape[2])
-            prior = np.eye(len(z), len(z) + 1)
+            prior = np.zeros((len(z), flat.shape[1]))
+            prior[:, count:-1] = np.eye(len(z))
             prior[:, -1] = -z
             stack = np.concatenate([flat, prior])
-            return stack[:, :-1], stack[:, -1]
+            return stack[:, count:-1], stack[:, -1], stack[:, :count]
 
         z, damping = np.zeros(len(self.start)), START_DAMPING
-        J, r = look(z)
+        J, r, P = look(z)
         for _ in range(START_STEPS):
             normal = J.T @ J
             step = np.linalg.solve(
                 normal + damping * np.diag(np.diagonal(normal)), J.T @ r
             )
-            J_new, r_new = look(z + step)
+            J_new, r_new, P_new = look(z + step)
             if (r_new**2).sum() < (r**2).sum():
-                z, J, r, damping = z + step, J_new, r_new, 0.2 * damping
+                z, J, r, P, damping = z + step, J_new, r_new, P_new, 0.2 * damping
                 if np.abs(step).max() < 1e-8:
                     break
             else:
                 damping = max(5.0 * damping, 1e-3)
-        C = root @ np.linalg.inv(J.T @ J) @ root.T
-        return self.state_mean + root @ z, C
+        own = np.linalg.inv(J.T @ J)
+        follows = -root @ own @ (J.T @ P)
+        C = self.covariance[:count, :count]
+        cross = follows @ C
+        joint = np.block(
+            [[C, cross.T], [cross, root @ own @ root.T + cross @ follows.T]]
+        )
+        return self.state_mean + root @ z, joint
 
     def variance(self, start: Values, covariance: Values, u: Values) -> Values:
         """Return the variance of the free run by parameters and start, (time, output).
@@ -224,7 +249,7 @@ class FittedSimulator(FittedModel):
                 raise InputError("a record carries its outputs: leave y_init out")
             self.channels.check(u)
             if np.isnan(u.u).any():
-                return over_segments(
+                return over_stretches(
                     u,
                     self.start_samples,
                     lambda part: self.simulate(part, **draws._asdict()),
@@ -266,7 +291,7 @@ class FittedSimulator(FittedModel):
                 f"horizon {horizon}): give a longer record"
             )
         if np.isnan(record.u).any():
-            return over_segments(
+            return over_stretches(
                 record, start, lambda part: self.predict(part, horizon)
             )
         u = self.delayed(record.u)
@@ -300,21 +325,24 @@ class FittedSimulator(FittedModel):
         """Return centre, deviation, and its part that is not noise, scaled."""
         starts, covariances = [], []
         for member in self.members:
-            P = member.structure.parameters
             start, covariance = member.start, member.covariance
             if first is not None:
                 y = np.ascontiguousarray(self.scaling.scale_y(first))
-                start, spread = member.started(u[: len(y)], y)
-                covariance = covariance.copy()
-                covariance[P:] = covariance[:, P:] = 0.0
-                covariance[P:, P:] = spread
+                start, covariance = member.started(u[: len(y)], y)
             starts.append(start)
             covariances.append(covariance)
         return self._from(starts, covariances, u, draws)
 
-    def spread_from(self, starts: list[Values], u: Values) -> tuple[Values, Values]:
-        """Return centre and deviation of runs from given start states, scaled."""
-        covariances = [member.covariance for member in self.members]
+    def spread_from(
+        self, starts: list[Values], covariances: list[Values], u: Values
+    ) -> tuple[Values, Values]:
+        """Return centre and deviation of runs from given start states, scaled.
+
+        Parameters
+        ----------
+        covariances
+            Of parameters and start, member by member.
+        """
         centre, std, _ = self._from(starts, covariances, u, Draws(2, 0, False))
         return centre, std
 

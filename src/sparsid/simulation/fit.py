@@ -19,10 +19,10 @@ from sparsid.data.pieces import excerpts, stretches_of
 from sparsid.data.record import Record, check_compatible
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Progress, Report
 from sparsid.models.residual_model import ResidualModel
+from sparsid.progress import Progress, ProgressCallback
 from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.outcome import Outcome
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
 from sparsid.simulation.bands import FoldRuns
 from sparsid.simulation.member import Member
@@ -57,7 +57,7 @@ LINEAR_CYCLES = 6
 
 
 def fit_simulator(
-    records: list[Record], wanted: Wanted, report: Report | None = None
+    records: list[Record], wanted: Wanted, report: ProgressCallback | None = None
 ) -> FittedSimulator:
     """Return the model that held-out blocks prefer."""
     check_compatible(records)
@@ -68,7 +68,7 @@ class _Fit:
     """A search, and what becomes of its winner."""
 
     def __init__(
-        self, records: list[Record], wanted: Wanted, report: Report | None
+        self, records: list[Record], wanted: Wanted, report: ProgressCallback | None
     ) -> None:
         self.records, self.wanted, self.report = records, wanted, report
         self.began = time.perf_counter()
@@ -121,6 +121,8 @@ class _Fit:
             best = search.best(linear, self.wanted)
         if budget is not None:
             search.deadline = self.began + budget
+            # What the clock ended may go on; what the listener ended may not.
+            search.stopped = self.stopped
         forced = kind not in ("auto", "linear")
         if (
             best is not None
@@ -169,8 +171,7 @@ class _Fit:
         copies = [[_coloured(copy)] for copy in linear.folds]
         runs = self.whole.runs(linear.delays)
         member = _coloured(linear.member.shown(runs))
-        name = f"linear, {linear.order} states"
-        return self._result(name, linear.delays, [member], copies, linear)
+        return self._result(linear.name, linear.delays, [member], copies, linear)
 
     def _ensemble(self, best: Trial, linear: LinearFound) -> FittedSimulator:
         """Return the members of the winner, gone on with everything shown."""
@@ -238,7 +239,7 @@ class _Fit:
         linear: LinearFound,
         held_out: FoldRuns,
     ) -> dict[str, Any]:
-        tried = [(f"linear, {linear.order} states", self.linear_error)]
+        tried = [(linear.name, self.linear_error)]
         tried += [(t.name, t.rms) for t in self.search.trials if np.isfinite(t.rms)]
         trials = [{"name": what, "held_out_error": error} for what, error in tried]
         notes = list(self.search.notes)
