@@ -1,7 +1,6 @@
 """Models of every kind with random stable parameters: exports need no fit."""
 
 import numpy as np
-from sparsid.fitting.outcome import Outcome
 
 from sparsid.bayes.noise import Noise
 from sparsid.bayes.posterior import Posterior
@@ -19,6 +18,7 @@ from sparsid.models.structures.linear import linear
 from sparsid.results.ensemble import Ensemble
 from sparsid.results.forecast import BandFactors, Channels
 from sparsid.results.narx import Fitted
+from sparsid.results.outcome import Outcome
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
 
 

@@ -11,11 +11,11 @@ from tempfile import mkdtemp
 from typing import NamedTuple
 
 import sparsid
+from sparsid.checks import one_of
 from sparsid.errors import InputError
 from sparsid.export.design import PRECISIONS, Design
 from sparsid.export.table import table_of
 from sparsid.export.text import checked_name, rendered
-from sparsid.checks import one_of
 from sparsid.results.base import FittedModel
 
 # What says that a folder is one of ours, and may be replaced.
