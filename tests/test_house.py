@@ -71,11 +71,15 @@ def room_of(parts: list[str]) -> str:
 
 
 def imports(tree: ast.AST) -> Iterator[tuple[str, int, bool]]:
-    """Yield the rooms that are imported, the line, and whether inside a function."""
+    """Yield the rooms that are imported, the line, and whether not at once.
+
+    That is inside a function, or for type checkers alone.
+    """
     inside = {
         id(node)
         for function in ast.walk(tree)
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        or (isinstance(function, ast.If) and "TYPE_CHECKING" in ast.dump(function.test))
         for node in ast.walk(function)
     }
     for node in ast.walk(tree):

@@ -310,10 +310,11 @@ class Estimator(BaseEstimator, Generic[F]):
         overwrite
             Whether an export that is in the folder may be replaced.
         """
-        return self._fitted.export(
+        fitted, how = self._combined(combine)
+        return fitted.export(
             to,
             folder,
-            combine=combine,
+            combine=how,
             precision=precision,
             name=name,
             overwrite=overwrite,
@@ -327,7 +328,15 @@ class Estimator(BaseEstimator, Generic[F]):
         combine
             How members become one output, as in `export`.
         """
-        return self._fitted.stepper(combine)
+        fitted, how = self._combined(combine)
+        return fitted.stepper(how)
+
+    def _combined(self, combine: str) -> tuple[FittedModel, str]:
+        """Return the result that is meant, and how its members become one output."""
+        make: Any = getattr(self, "compact", None)
+        if combine == "compact" and make is not None:
+            return make().fitted_, "median"
+        return self._fitted, combine
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return what a notebook shows: the summary of a fitted model."""

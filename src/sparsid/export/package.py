@@ -112,7 +112,8 @@ def check_place(folder: Path, overwrite: bool) -> None:
         )
     if not overwrite:
         raise InputError(
-            f"{folder} holds an export already: give another folder, or overwrite it"
+            f"{folder} holds an export already: give another folder, or overwrite=True "
+            "(--overwrite)"
         )
 
 
