@@ -724,7 +724,9 @@ def test_ctrl_c_keeps_the_best_model_so_far(
     assert process.returncode == 130, told
     assert "stopping with the best so far" in told
     assert "stopped" in stdout
-    assert sorted(p.name for p in out.iterdir()) == LEFT
+    # Who stops a fit does not wait for a report.
+    files = [name for name in LEFT if name not in ("report.html", "pictures")]
+    assert sorted(p.name for p in out.iterdir()) == files
     assert not list(tmp_path.glob(".*"))
     result = json.loads((out / "result.json").read_text())
     assert result["stopped"] is True

@@ -9,6 +9,7 @@ import typer
 
 from sparsid.cli import options as o
 from sparsid.cli.reproduce import studies
+from sparsid.cli.signals import listen
 from sparsid.cli.terminal import Commands
 from sparsid.errors import InputError
 from sparsid.parallel.cache import keep_compiled_programs
@@ -32,7 +33,8 @@ sparsid info sparsid-results/model.sparsid
 IDENTIFY = """
 Identify a model from recorded inputs and outputs.
 
-Ctrl-C stops the fit and keeps the best model so far.
+Ctrl-C, or SIGTERM, stops the fit and keeps the best model so far; during scoring and
+report it keeps the model and what is written by then.
 
 [bold]Examples[/]
 
@@ -44,7 +46,7 @@ sparsid identify run1.csv run2.csv --input valve --input speed --output flow
 """
 EXIT_CODES = (
     "[bold]Exit codes[/]: 0 done, 1 the fit diverged, 2 bad input, 130 stopped by "
-    "Ctrl-C."
+    "Ctrl-C or SIGTERM."
 )
 
 app = typer.Typer(
@@ -61,6 +63,7 @@ app.add_typer(studies, name="reproduce")
 
 def main() -> None:
     """Run the command line."""
+    listen()
     keep_compiled_programs()
     keep_freed_memory()
     app()

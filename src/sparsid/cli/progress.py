@@ -1,17 +1,15 @@
-"""A running fit on the terminal, and how it is stopped."""
+"""A running fit on the terminal."""
 
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 from collections import deque
-from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparsid.cli.signals import Interrupt
 from sparsid.results.texts import percent
 
 if TYPE_CHECKING:
@@ -29,33 +27,6 @@ USUAL_RUN_CYCLES = {"ease in": 35, "fit run": 35, "prune run": 5}
 RECENT_GAPS, LONG_SHARE = 20, 0.2
 # Seconds between lines where the output is no terminal.
 LINE_EVERY = 10.0
-
-
-class Interrupt:
-    """The first Ctrl-C is a request that `asked` remembers, the second one raises."""
-
-    def __init__(self) -> None:
-        self.asked = False
-        self._previous: Any = None
-
-    def __enter__(self) -> Interrupt:
-        if threading.current_thread() is threading.main_thread():
-            self._previous = signal.signal(signal.SIGINT, self._handle)
-        return self
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
 
 
 class TimeLeft:

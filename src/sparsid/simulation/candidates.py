@@ -14,7 +14,7 @@ from sparsid.models.canonical import Sizes
 from sparsid.models.structures.cascade import cascade
 from sparsid.simulation import even_output, linear_first
 from sparsid.simulation.cascade import random_start
-from sparsid.simulation.linear import candidates
+from sparsid.simulation.linear import Stop, candidates
 from sparsid.simulation.member import Member
 from sparsid.simulation.signals import Signals
 
@@ -54,8 +54,8 @@ class Candidate(Protocol):
 class Bases:
     """Linear models of every fold, delay and order: each is fitted once."""
 
-    def __init__(self, signals: Signals) -> None:
-        self.signals = signals
+    def __init__(self, signals: Signals, stop: Stop | None = None) -> None:
+        self.signals, self.stop = signals, stop
         self._found: dict[tuple[tuple[int, ...], int, int | None], Member] = {}
 
     def add(
@@ -65,13 +65,18 @@ class Bases:
         for order, member in found.items():
             self._found[delays, order, fold] = member
 
+    def known(self, delays: tuple[int, ...], order: int, fold: int | None) -> bool:
+        """Return whether a model was fitted already."""
+        return (delays, order, fold) in self._found
+
     def get(
         self, delays: tuple[int, ...], order: int, fold: int | None
     ) -> Member | None:
         """Return a model, if there is one of this order."""
         key = (delays, order, fold)
         if key not in self._found:
-            self.add(delays, fold, candidates(self.signals, delays, fold, [order]))
+            found = candidates(self.signals, delays, fold, [order], stop=self.stop)
+            self.add(delays, fold, found)
         return self._found.get(key)
 
 

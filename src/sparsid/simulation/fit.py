@@ -108,6 +108,8 @@ class _Fit:
     def run(self) -> FittedSimulator:
         """Return the fitted model."""
         search, budget = self.search, self.wanted.budget
+        if budget is not None:
+            search.deadline = self.began + TRIAL_SHARE * budget
         linear = search.linear(self.wanted.states)
         self.linear_error = linear.errors.rms
         self.best_error = self.linear_error
@@ -116,8 +118,6 @@ class _Fit:
         kind = self.wanted.structure
         exact = kind == "auto" and linear.errors.rms < EXACT
         if kind != "linear" and not exact and not self.stopped:
-            if budget is not None:
-                search.deadline = self.began + TRIAL_SHARE * budget
             best = search.best(linear, self.wanted)
         if budget is not None:
             search.deadline = self.began + budget
@@ -166,11 +166,24 @@ class _Fit:
 
     def _linear(self, linear: LinearFound) -> FittedSimulator:
         """Return the linear model as the result."""
-        copies = [[_coloured(copy)] for copy in linear.folds]
         runs = self.whole.runs(linear.delays)
-        member = _coloured(linear.member.shown(runs))
+        whole = linear.member.shown(runs)
+        member, *folds = (
+            self.search.listening("noise", self._coloured, m)
+            for m in (whole, *linear.folds)
+        )
+        copies = [[m] for m in folds]
         name = f"linear, {linear.order} states"
         return self._result(name, linear.delays, [member], copies, linear)
+
+    def _coloured(self, member: Member) -> Member:
+        """Return a linear member whose noise has the memory that its residual shows."""
+        member.whiten_by_squares()
+        for _ in range(LINEAR_CYCLES):
+            if self.search.over():
+                break
+            member.cycle(coloured=True)
+        return member
 
     def _ensemble(self, best: Trial, linear: LinearFound) -> FittedSimulator:
         """Return the members of the winner, gone on with everything shown."""
@@ -195,19 +208,22 @@ class _Fit:
         good = _good(members)
         signals = self.part
         start_samples = int(np.clip(START_SHARE * self.whole.samples, *START_ENDS))
+        frozen = tuple(_frozen(m) for m in good)
+        # One that was stopped before its first cycle has the cost where it is.
+        costs = np.array(good[0].costs or [good[0].cost])
         first = FittedSimulator(
             Channels.of(self.records),
             self.scaling,
             name,
             delays,
-            tuple(_frozen(m) for m in good),
+            frozen,
             ResidualModel.none(signals.inputs, np.ones(signals.outputs)),
             min(start_samples, max(len(s) // 4 for s in self.stretches)),
             BandFactors.none(signals.outputs),
             float(np.mean([np.count_nonzero(m.theta) for m in good])),
             max(m.structure.parameters for m in good),
             self._outcome(),
-            {"cost": np.array(good[0].costs), "kept": np.ones(len(good[0].costs))},
+            {"cost": costs, "kept": np.ones(len(costs))},
             {},
         )
         folds = [
@@ -275,14 +291,6 @@ class _Fit:
             counts = counts + run.seen.sum(0)
         scale: Values = self.scaling.unscale_y_std(np.sqrt(squares / counts))
         return scale
-
-
-def _coloured(member: Member) -> Member:
-    """Return a linear member whose noise has the memory that its residual shows."""
-    member.whiten_by_squares()
-    for _ in range(LINEAR_CYCLES):
-        member.cycle(coloured=True)
-    return member
 
 
 def _good(members: Sequence[Member]) -> list[Member]:

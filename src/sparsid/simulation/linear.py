@@ -9,7 +9,7 @@ best.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,6 +34,9 @@ HANKEL = 120
 LARGEST, LARGEST_MIMO = 10, 12
 # Steps of the refinement.
 STEPS = 15
+
+# Asked between two steps: whether to be content with what there is.
+Stop = Callable[[], bool]
 
 # Without inputs something has to move the states: where they begin.
 START_WITHOUT_INPUT = 1.0
@@ -220,6 +223,7 @@ def refined(
     runs: Sequence[Run],
     starts: Values | None = None,
     steps: int = STEPS,
+    stop: Stop | None = None,
 ) -> Member:
     """Return a linear model refined on its free run, as with white noise."""
     n = structure.sizes.states
@@ -236,6 +240,8 @@ def refined(
     )
     member.whiten_by_squares()
     for _ in range(steps):
+        if stop is not None and stop():
+            break
         before = member.cost
         member.step()
         member.whiten_by_squares()
@@ -255,8 +261,12 @@ def candidates(
     orders: Sequence[int],
     steps: int = STEPS,
     tried: Sequence[int] = REGRESSIONS,
+    stop: Stop | None = None,
 ) -> dict[int, Member]:
-    """Return the refined linear models of some orders."""
+    """Return the refined linear models of some orders.
+
+    Told to stop, the smallest at least, as far as it got.
+    """
     runs = signals.runs(delays, fold)
     samples = sum(int(run.seen.all(axis=1).sum()) for run in runs)
     width = signals.outputs + signals.inputs
@@ -274,6 +284,8 @@ def candidates(
         poles = np.diag(np.linspace(0.3, 0.9, n))
         families = [{n: (poles, np.ones((n, signals.inputs)))}]
     for n in orders:
+        if found and stop is not None and stop():
+            break
         best = None
         for family in families:
             if n not in family:
@@ -285,7 +297,7 @@ def candidates(
             if best is None or error < best[0]:
                 best = (error, model)
         if best is not None:
-            found[n] = refined(*best[1], runs, steps=steps)
+            found[n] = refined(*best[1], runs, steps=steps, stop=stop)
     return found
 
 

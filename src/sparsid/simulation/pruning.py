@@ -63,7 +63,10 @@ class Gaussian:
 
 
 def pruned(
-    member: Member, go_on: Callable[[Member, int], Member], attempts: int = ATTEMPTS
+    member: Member,
+    go_on: Callable[[Member, int], Member],
+    attempts: int = ATTEMPTS,
+    check: Callable[[], None] = lambda: None,
 ) -> Member:
     """Return a member without what the evidence does not support.
 
@@ -73,6 +76,8 @@ def pruned(
         Advances a member by so many cycles.
     attempts
         How often removals are tried.
+    check
+        Raises where it is time to end.
     """
     # Which parameter of the first member each one is, and groups that have to stay.
     names = np.arange(member.structure.parameters)
@@ -80,7 +85,7 @@ def pruned(
     share = SHARE
     for _ in range(attempts):
         most = max(int(share * len(member.structure.free)), 1)
-        found = _removals(member, names, firm, most)
+        found = _removals(member, names, firm, most, check)
         if not found:
             break
         gone = np.zeros(len(member.w), dtype=bool)
@@ -97,7 +102,11 @@ def pruned(
 
 
 def _removals(
-    member: Member, names: Whole, firm: set[frozenset[int]], most: int
+    member: Member,
+    names: Whole,
+    firm: set[frozenset[int]],
+    most: int,
+    check: Callable[[], None],
 ) -> list[Whole]:
     """Return groups that go, about ``most`` parameters, worst first."""
     at = Gaussian(member.w, member.at.covariance(member.prior), member.prior)
@@ -106,6 +115,7 @@ def _removals(
     for groups in _groupings(member.structure):
         groups = [own for own in groups if frozenset(names[own]) not in firm]
         while gone.sum() < most:
+            check()
             left = [own for own in groups if not gone[own].any()]
             changes = at.changes(left)
             if not len(changes) or not changes.min() < 0.0:

@@ -201,9 +201,13 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.bases = Bases(self.signals)
+        self.bases = Bases(self.signals, self.over)
         # Whether to stop now; whether something was left out because of that.
         self.stopped = self.cut_short = False
+
+    def over(self) -> bool:
+        """Return whether the listener, or the clock, wants an end."""
+        return self.stopped or time.perf_counter() > self.deadline
 
     # -- the linear model ------------------------------------------------------------
 
@@ -220,21 +224,26 @@ class Search:
         width = signals.inputs + signals.outputs
         most = int(min(most, max(signals.samples // (10 * width), 2)))
         orders = list(range(1, most + 1)) if order is None else [order]
-        nothing = (0,) * signals.inputs
-        tried = sorted({nothing, dead_times(signals)})
-        jobs = [(d, f) for d in tried for f in [None, *range(FOLDS)]]
+        nothing, folds = (0,) * signals.inputs, [None, *range(FOLDS)]
+        late = self.listening("dead times", lambda s: dead_times(s, self.over), signals)
+        tried = sorted({nothing, late})
+        jobs = [(d, f) for d in tried for f in folds]
 
         def one(job: tuple[tuple[int, ...], int | None]) -> dict[int, Member]:
-            return candidates(signals, job[0], job[1], orders)
+            return candidates(signals, job[0], job[1], orders, stop=self.over)
 
         for (delays, fold), found in zip(
-            jobs, self._map("linear models", one, jobs), strict=True
+            jobs, self._map("linear models", one, jobs, ends=False), strict=True
         ):
             self.bases.add(delays, fold, found)
+        self.cut_short |= self.over()
         table: dict[tuple[int, ...], dict[int, Errors]] = {}
         for delays in tried:
             table[delays] = {}
             for n in orders:
+                known = all(self.bases.known(delays, n, f) for f in folds)
+                if not known and any(table.values()) and self.over():
+                    continue
                 copies = [self.bases.get(delays, n, f) for f in range(FOLDS)]
                 whole = self.bases.get(delays, n, None)
                 if whole is None or any(c is None for c in copies):
@@ -251,12 +260,12 @@ class Search:
             for n, e in row.items()
             if e.rms <= SIMPLER * best
         )
-        whole, *folds = (
+        whole, *copies_found = (
             member
-            for f in [None, *range(FOLDS)]
+            for f in folds
             if (member := self.bases.get(delays, n, f)) is not None
         )
-        return LinearFound(delays, n, whole, folds, table[delays][n], table)
+        return LinearFound(delays, n, whole, copies_found, table[delays][n], table)
 
     # -- candidates ------------------------------------------------------------------
 
@@ -305,10 +314,10 @@ class Search:
 
     def _even(self, states: int | None, more: dict[str, Any]) -> list[Candidate]:
         delays = (0,) * self.signals.inputs
-        turned = signed(self.signals, delays, 3)
+        turned = signed(self.signals, delays, 3, self.over)
         if turned is None:
             return []
-        bases = Bases(turned)
+        bases = Bases(turned, self.over)
         orders = (2, 3, 4) if states is None else (states,)
         return [EvenOutput(self.signals, bases, delays, n, **more) for n in orders]
 
@@ -326,7 +335,9 @@ class Search:
 
     def best(self, linear: LinearFound, wanted: Wanted) -> Trial | None:
         """Return the best candidate; None if there was no time for any."""
-        found = self.first_candidates(linear, wanted)
+        found = self.listening(
+            "candidates", lambda w: self.first_candidates(linear, w), wanted
+        )
         left = self.race(found)
         if left and not self.cut_short and wanted.neurons is None:
             left += self.race(self.variants(left[0]), left[0])
@@ -430,11 +441,14 @@ class Search:
             trial.errors += self.signals.held_out(centre, fold)
         return trial.rms
 
+    def _check(self) -> None:
+        if self.over():
+            raise StoppedError
+
     def _to(self, member: Member, cycles: int) -> Member:
         """Advance a member to an age."""
         while member.age < cycles:
-            if self.stopped or time.perf_counter() > self.deadline:
-                raise StoppedError
+            self._check()
             member.cycle(coloured=member.age >= COLOURED_FROM)
             if member.age > COLOURED_FROM + 8 and member.settled():
                 break
@@ -458,7 +472,9 @@ class Search:
 
         def one(job: tuple[int, Member]) -> Member:
             fold, full = job
-            few = pruned(full, lambda m, n: self._to(m, m.age + n), attempts).rest()
+            few = pruned(
+                full, lambda m, n: self._to(m, m.age + n), attempts, self._check
+            ).rest()
             before, after = (
                 self.signals.held_out(m.outputs(), fold).rms for m in (full, few)
             )
@@ -503,10 +519,25 @@ class Search:
 
         return self._map("final members", one, members)
 
+    def listening(self, name: str, work: Callable[[Job], Done], job: Job) -> Done:
+        """Do work that looks at `over` by itself, in a thread."""
+        return self._map(name, work, [job], ends=False)[0]
+
     def _map(
-        self, name: str, work: Callable[[Job], Done], jobs: Sequence[Job]
+        self,
+        name: str,
+        work: Callable[[Job], Done],
+        jobs: Sequence[Job],
+        ends: bool = True,
     ) -> list[Done]:
-        """Do jobs in threads, in order, telling how far they are."""
+        """Do jobs in threads, in order, telling how far they are.
+
+        Parameters
+        ----------
+        ends
+            Whether a listener who wants an end gets none of the answers; else the jobs
+            are left to bring what they have.
+        """
         with threadpool_limits(1), ThreadPoolExecutor(self.workers) as pool:
             futures = [pool.submit(work, job) for job in jobs]
             left: set[Future[Done]] = set(futures)
@@ -516,7 +547,9 @@ class Search:
                     if self.told is not None and self.told(
                         Stage(name, len(jobs) - len(left), len(jobs))
                     ):
-                        raise StoppedError
+                        self.stopped = True
+                        if ends:
+                            raise StoppedError
                 done = [future.result() for future in futures]
             except BaseException:
                 self.stopped = True

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 import sparsid
 from sparsid.errors import FileFormatError, InputError
 from sparsid.estimators import NARX, Model, Simulator, StateSpace
-from sparsid.results.storage import ensemble, narx, simulator
+from sparsid.results.storage import ensemble, narx, schema, simulator
 from sparsid.results.storage.parts import Arrays, plain, restored, tupled
 
 FORMAT = "sparsid-model"
@@ -102,14 +102,25 @@ def load(path: str | Path) -> Model:
             f"{path} is damaged: its content does not match its checksum."
         )
     try:
-        facts = json.loads(text)
+        facts = json.loads(text, parse_constant=_no_number)
+        schema.check(facts)
         settings = {k: tupled(restored(v)) for k, v in facts["settings"].items()}
         make, form = _KINDS[facts["kind"]]
         model = make(**settings)
         model.fitted_ = form.from_file(facts, arrays)
+        strangers = set(arrays) - set(form.to_arrays(model.fitted_))
+        if strangers:
+            raise ValueError(f"there is no place for the array {min(strangers)!r}")
     # Whatever is missing or of the wrong kind, the file is at fault.
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {error}"
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+    ) as error:
+        reason = str(error)[:300] or type(error).__name__
         raise FileFormatError(f"{path} is no valid model file: {reason}.") from error
     return model
 
@@ -123,6 +134,10 @@ def _checksum(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
         digest.update(f"{key} {arrays[key].shape}".encode())
         digest.update(arrays[key].tobytes())
     return digest.hexdigest()
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
 
 
 # -- reading -------------------------------------------------------------------------
