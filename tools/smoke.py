@@ -60,12 +60,12 @@ def run(*arguments: object) -> str:
 
 def main() -> None:
     """Do everything once."""
-    versions = {sys.version.split()[0]: "python"}
+    versions = {"python": sys.version.split()[0]}
     for line in requires("sparsid") or ():
         name = line.split(">")[0].split(";")[0]
         if "extra" not in line:
-            versions[version(name)] = name
-    print(", ".join(f"{name} {number}" for number, name in versions.items()))
+            versions[name] = version(name)
+    print(", ".join(f"{name} {number}" for name, number in versions.items()))
     with tempfile.TemporaryDirectory() as room:
         folder = Path(room)
         files = write_files(folder)

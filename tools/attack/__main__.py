@@ -6,6 +6,7 @@ The seed is the time of the day unless it is given: nobody has looked at it befo
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -19,7 +20,7 @@ from attack.forks import Found, Tally, command, forked, lanes
 
 KINDS = (
     "crash", "traceback", "hang", "exit code", "leftover", "lost", "mixture",
-    "message", "not finite",
+    "message", "not finite", "harness",
 )  # fmt: skip
 
 
@@ -28,13 +29,8 @@ def main() -> int:
     wanted = _arguments()
     print(f"seed {wanted.seed}", flush=True)
     # Once, here: children are forked with everything loaded.
-    import matplotlib.pyplot
-    import scipy.io
-
-    import sparsid.cli.apply
-    import sparsid.cli.identify  # noqa: F401
-
-    assert matplotlib and scipy
+    for name in ("matplotlib.pyplot", "scipy.io", "sparsid.cli.identify"):
+        importlib.import_module(name)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="attack-") as name:
         tallies = _attack(wanted, Path(name))

@@ -178,7 +178,11 @@ def lanes(cases: Callable[[int], Found], count: int, workers: int) -> Iterator[F
             os.close(read)
             with os.fdopen(write, "w") as told:
                 for k in range(lane, count, workers):
-                    told.write(json.dumps(asdict(cases(k))) + "\n")
+                    try:
+                        found = cases(k)
+                    except Exception:  # of the harness itself: told like the others
+                        found = Found(f"case {k}", {"harness": traceback.format_exc()})
+                    told.write(json.dumps(asdict(found)) + "\n")
                     told.flush()
             os._exit(0)
         os.close(write)

@@ -1,7 +1,7 @@
 """Kills at random moments: nothing is lost, nothing is left, nothing is a mixture.
 
-``identify`` gets Ctrl-C, SIGTERM or SIGKILL; ``reproduce`` is killed again and again and
-has to come to the same trials as a run that was left alone.
+``identify`` gets Ctrl-C, SIGTERM or SIGKILL; ``reproduce`` is killed again and again
+and has to come to the same trials as a run that was left alone.
 """
 
 from __future__ import annotations
@@ -37,15 +37,7 @@ KINDS: dict[str, list[str]] = {
 SHARES = ("auto", "auto", "auto", "linear", "linear", "narx", "state-space")
 # Share of the kills that wait for the run to be over: the last phases are short.
 LATE = 0.3
-STUDY = [
-    "reproduce",
-    "simulation",
-    "--quick",
-    "--repeats",
-    "1",
-    "--methods",
-    "shape,none",
-]
+STUDY = ("simulation", "--quick", "--repeats", "1", "--methods", "shape,none")
 
 
 def data(folder: Path) -> Path:
@@ -221,8 +213,10 @@ def undisturbed(out: Path) -> list[Any]:
 
 def _study(out: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "sparsid", *STUDY, "--dataset", "simulated-tanks"]
-        + ["--out", str(out)],
+        [
+            *(sys.executable, "-m", "sparsid", "reproduce", *STUDY),
+            *("--dataset", "simulated-tanks", "--out", str(out)),
+        ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

@@ -44,7 +44,13 @@ from sparsid.report import write_report
 from sparsid.results.summary import result_dict
 from sparsid.validation.baselines import Arx
 from sparsid.validation.calibration import recalibrate
-from sparsid.validation.evaluation import Part, forecast_part, protocol_scores, scores
+from sparsid.validation.evaluation import (
+    Part,
+    forecast_part,
+    poor_runs,
+    protocol_scores,
+    scores,
+)
 
 FORMAT, SCHEMA = "sparsid-result", 1
 KINDS: dict[str, type[Model]] = {
@@ -251,6 +257,7 @@ def _result(
         "data": {**data.facts(), "files": [str(path) for path in request.files]},
         "model": result_dict(model.fitted_),
         "scores": found,
+        "warnings": poor_runs(found, model.fitted_.channels.output_names),
         "files": [f for f in FILES if f != REPORT or request.report],
     }
 

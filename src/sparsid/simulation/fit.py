@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,14 @@ def fit_simulator(
     """Return the model that held-out blocks prefer."""
     check_compatible(records)
     return _Fit(records, wanted, report).run()
+
+
+class Found(NamedTuple):
+    """What was chosen: its name, delays, and held-out error in deviations."""
+
+    name: str
+    delays: tuple[int, ...]
+    error: float
 
 
 class _Fit:
@@ -174,7 +182,8 @@ class _Fit:
         )
         copies = [[m] for m in folds]
         name = f"linear, {linear.order} states"
-        return self._result(name, linear.delays, [member], copies, linear)
+        found = Found(name, linear.delays, linear.errors.rms)
+        return self._result(found, [member], copies, linear)
 
     def _coloured(self, member: Member) -> Member:
         """Return a linear member whose noise has the memory that its residual shows."""
@@ -195,16 +204,17 @@ class _Fit:
             members = search.last(chosen, self.whole.runs(delays))
         except StoppedError:
             members = [m.shown(self.whole.runs(delays)) for m in chosen]
-        return self._result(best.name, delays, members, best.members, linear)
+        found = Found(best.name, delays, best.rms)
+        return self._result(found, members, best.members, linear)
 
     def _result(
         self,
-        name: str,
-        delays: tuple[int, ...],
+        chosen: Found,
         members: Sequence[Member],
         copies: Sequence[Sequence[Member]],
         linear: LinearFound,
     ) -> FittedSimulator:
+        name, delays = chosen.name, chosen.delays
         good = _good(members)
         signals = self.part
         start_samples = int(np.clip(START_SHARE * self.whole.samples, *START_ENDS))
@@ -222,7 +232,7 @@ class _Fit:
             BandFactors.none(signals.outputs),
             float(np.mean([np.count_nonzero(m.theta) for m in good])),
             max(m.structure.parameters for m in good),
-            self._outcome(),
+            self._outcome(good, chosen.error),
             {"cost": costs, "kept": np.ones(len(costs))},
             {},
         )
@@ -242,10 +252,13 @@ class _Fit:
             details=self._details(name, good, linear, held_out),
         )
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self, members: Sequence[Member], held_out: float) -> Outcome:
         late = time.perf_counter() > self.search.deadline
-        cut = self.stopped or late or self.search.cut_short
-        return Outcome.STOPPED if cut else Outcome.CONVERGED
+        if self.stopped or late or self.search.cut_short:
+            return Outcome.STOPPED
+        learnt = (self._errors(members) / self.scaling.y_std).max()
+        poor = not max(held_out, learnt) < 1.0
+        return Outcome.POOR if poor else Outcome.CONVERGED
 
     def _details(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -85,6 +85,7 @@ def scores(part: Part, model: Model, arx: Arx | None) -> dict[str, Any]:
     std = _stacked([f.std for f in part.one_step], rows)
     return {
         "samples": len(y),
+        "output_std": np.nanstd(y, axis=0).tolist(),
         "model": {
             "one_step": error([f.mean for f in part.one_step]),
             "free_run": error([f.mean for f in part.free_run]),
@@ -98,6 +99,33 @@ def scores(part: Part, model: Model, arx: Arx | None) -> dict[str, Any]:
         "persistence": {"one_step": error(each(persistence))},
         "one_step_inside_band": (np.abs(y - mean) <= BAND * std).mean(0).tolist(),
     }
+
+
+def poor_runs(found: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """Return a sentence about every free run that is no better than the mean.
+
+    Parameters
+    ----------
+    found
+        Scores by part, as `scores` returns them.
+    names
+        Of the outputs.
+    """
+    lines = []
+    for part, own in found.items():
+        if "output_std" not in own:
+            continue
+        errors = own["model"]["free_run"]
+        for name, error, std in zip(names, errors, own["output_std"], strict=True):
+            if std > 0.0 and not error < std:
+                how = (
+                    f"is off by {error / std:.1f} standard deviations, no better than "
+                    "the mean"
+                    if np.isfinite(error)
+                    else "diverges"
+                )
+                lines.append(f"{name}: the free run over the {part} record {how}")
+    return lines
 
 
 class _MeanOnly:

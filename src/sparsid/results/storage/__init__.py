@@ -29,7 +29,7 @@ import sparsid
 from sparsid.errors import FileFormatError, InputError
 from sparsid.estimators import NARX, Model, Simulator, StateSpace
 from sparsid.results.storage import ensemble, narx, schema, simulator
-from sparsid.results.storage.parts import Arrays, plain, restored, tupled
+from sparsid.results.storage.parts import Arrays, plain, restored, tupled, untimed
 
 FORMAT = "sparsid-model"
 SCHEMA = 1
@@ -63,9 +63,10 @@ def save(model: Model, path: str | Path, *, overwrite: bool = True) -> None:
     kind = type(model).__name__
     form = _KINDS[kind][1]
     arrays = form.to_arrays(model.fitted_)
-    settings = model.get_params(deep=False)
+    # The same fit gives the same bytes, whoever did the work.
+    settings = {k: v for k, v in model.get_params(deep=False).items() if k != "workers"}
     facts = {"kind": kind, "settings": settings, **form.to_facts(model.fitted_)}
-    text = json.dumps(plain(facts), allow_nan=False)
+    text = json.dumps(untimed(plain(facts)), allow_nan=False)
     metadata = {
         "format": FORMAT,
         "schema": str(SCHEMA),
@@ -75,7 +76,7 @@ def save(model: Model, path: str | Path, *, overwrite: bool = True) -> None:
     }
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(to_bytes(arrays, metadata))
+        part.write_bytes(_ordered(to_bytes(arrays, metadata)))
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
@@ -126,6 +127,16 @@ def load(path: str | Path) -> Model:
 
 
 # -- writing -------------------------------------------------------------------------
+
+
+def _ordered(data: bytes) -> bytes:
+    """Return a safetensors file whose header is in order: its writer shuffles it."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    # Arrays begin at a multiple of eight bytes.
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + data[end:]
 
 
 def _checksum(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:

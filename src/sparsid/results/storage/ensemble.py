@@ -19,6 +19,8 @@ from sparsid.results.storage.parts import (
     as_arrays,
     bounded,
     covariances,
+    history_arrays,
+    history_names,
     read_factors,
     read_history,
     read_prior_std,
@@ -36,7 +38,7 @@ def to_arrays(fitted: Ensemble) -> Arrays:
         {
             **{f"params.{block.name}": values for block, values in blocks},
             **scaling_arrays(fitted.scaling),
-            **{f"history.{key}": values for key, values in fitted.history.items()},
+            **history_arrays(fitted.history),
             **{f"noise.{k}": v for k, v in fitted.noise._asdict().items()},
             "covariance": fitted.covariance,
             "prior_std": fitted.prior_std,
@@ -57,7 +59,7 @@ def to_facts(fitted: Ensemble) -> dict[str, Any]:
         "weights_kept": fitted.weights_kept,
         "weights_total": fitted.weights_total,
         "outcome": fitted.outcome.name,
-        "history": list(fitted.history),
+        "history": history_names(fitted.history),
         "details": fitted.details,
     }
 

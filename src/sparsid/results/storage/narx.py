@@ -23,6 +23,8 @@ from sparsid.results.storage.parts import (
     as_arrays,
     bounded,
     covariances,
+    history_arrays,
+    history_names,
     read_factors,
     read_history,
     read_prior_std,
@@ -42,7 +44,7 @@ def to_arrays(fitted: Fitted) -> Arrays:
     arrays: dict[str, Any] = {
         **{f"params.{block.name}": values for block, values in blocks},
         **scaling_arrays(fitted.scaling),
-        **{f"history.{key}": values for key, values in fitted.history.items()},
+        **history_arrays(fitted.history),
         "noise": fitted.noise,
         "log_evidence": fitted.log_evidence,
         "start_outputs": fitted.start_outputs,
@@ -74,7 +76,7 @@ def to_facts(fitted: Fitted) -> dict[str, Any]:
         "weights_kept": fitted.weights_kept,
         "weights_total": fitted.weights_total,
         "outcome": fitted.outcome.name,
-        "history": list(fitted.history),
+        "history": history_names(fitted.history),
         "details": fitted.details,
         **({"window": fitted.window} if isinstance(fitted, RunFitted) else {}),
     }

@@ -47,6 +47,23 @@ def read_scaling(arrays: Arrays, inputs: int, outputs: int) -> Scaling:
     return found
 
 
+def untimed(value: Any) -> Any:
+    """Return plain values without how long anything took: it is no property."""
+    if isinstance(value, dict):
+        return {k: untimed(own) for k, own in value.items() if k != "seconds"}
+    return [untimed(own) for own in value] if isinstance(value, list) else value
+
+
+def history_names(history: Mapping[str, Any]) -> list[str]:
+    """Return the figures of a fit that are kept."""
+    return [key for key in history if key != "seconds"]
+
+
+def history_arrays(history: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a fit, cycle by cycle, as arrays."""
+    return {f"history.{key}": history[key] for key in history_names(history)}
+
+
 def read_history(facts: Mapping[str, Any], arrays: Arrays) -> Arrays:
     """Return the figures of a fit, cycle by cycle."""
     found = {key: arrays.get(f"history.{key}") for key in facts["history"]}

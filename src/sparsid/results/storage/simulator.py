@@ -19,6 +19,8 @@ from sparsid.results.storage.parts import (
     as_arrays,
     bounded,
     covariances,
+    history_arrays,
+    history_names,
     read_factors,
     read_history,
     read_scaling,
@@ -38,7 +40,7 @@ RESIDUAL = ("past", "inputs", "runs", "constant", "covariance")
 def to_arrays(fitted: FittedSimulator) -> Arrays:
     """Return what a file holds as arrays."""
     values: dict[str, Any] = scaling_arrays(fitted.scaling)
-    values |= {f"history.{key}": v for key, v in fitted.history.items()}
+    values |= history_arrays(fitted.history)
     values |= {f"residual.{key}": getattr(fitted.residual, key) for key in RESIDUAL}
     for k, member in enumerate(fitted.members):
         head = f"member{k}"
@@ -71,7 +73,7 @@ def to_facts(fitted: FittedSimulator) -> dict[str, Any]:
         "weights_kept": fitted.weights_kept,
         "weights_total": fitted.weights_total,
         "outcome": fitted.outcome.name,
-        "history": list(fitted.history),
+        "history": history_names(fitted.history),
         "details": fitted.details,
     }
 
