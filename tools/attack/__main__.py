@@ -47,6 +47,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=int(time.time()) % 1_000_000)
     parser.add_argument("--inputs", type=int, default=1000)
     parser.add_argument("--models", type=int, default=1000)
+    parser.add_argument("--kinds", nargs="*", default=[])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--studies", type=int, default=2)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -62,7 +63,9 @@ def _attack(wanted: argparse.Namespace, folder: Path) -> list[Tally]:
     if wanted.models:
         home = folder / "models"
         home.mkdir()
-        made = forked(lambda: model_files.bases(home) and 0, folder, patience=900.0)
+        made = forked(
+            lambda: model_files.bases(home, wanted.kinds) and 0, folder, patience=900.0
+        )
         if made.code:
             raise SystemExit(f"no models to attack: {made.err[-500:]}")
         files = [p.read_bytes() for p in sorted(home.iterdir())]

@@ -76,6 +76,8 @@ def forked(
         Called with the child's number and the seconds since; False: no more.
     """
     out, err = room / "stdout", room / "stderr"
+    out.touch()
+    err.touch()
     sys.stdout.flush()
     sys.stderr.flush()
     child = os.fork()

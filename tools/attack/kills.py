@@ -47,8 +47,9 @@ def data(folder: Path) -> Path:
     u, y, x = np.repeat(rng.normal(size=n), 4)[:n], np.zeros(n), np.zeros(2)
     for t in range(n):
         y[t] = x[0]
-        force = u[t] - x[0] - 0.8 * x[0] ** 3
-        x = np.array([x[0] + 0.3 * x[1], 0.8 * x[1] + 0.3 * force])
+        force = np.clip(u[t] - x[0] - 0.8 * x[0] ** 3, -3.0, 3.0)
+        speed = 0.8 * x[1] + 0.3 * force
+        x = np.array([x[0] + 0.3 * speed, speed])
     table = np.column_stack([np.arange(n), u, y + 0.01 * rng.normal(size=n)])
     path = folder / "data.csv"
     np.savetxt(path, table, delimiter=",", header="time,u,y", comments="", fmt="%.9g")
@@ -112,8 +113,11 @@ def _judge(
 ) -> None:
     out = folder / "out"
     made = {p.name for p in out.iterdir()} if out.exists() else set()
-    if how == signal.SIGKILL and ended.code == -signal.SIGKILL:
+    if ended.code == -how:
+        # As the system does it: SIGKILL, or before the program could listen.
         found.ended = "killed"
+        if how != signal.SIGKILL and made:
+            found.blame("lost", f"killed by {how.name}")
         if made and not made >= FULL:
             found.blame("mixture", str(sorted(made)))
         return

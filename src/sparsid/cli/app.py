@@ -10,7 +10,7 @@ import typer
 from sparsid.cli import options as o
 from sparsid.cli.reproduce import studies
 from sparsid.cli.signals import listen
-from sparsid.cli.terminal import Commands
+from sparsid.cli.terminal import STOPPED, Commands
 from sparsid.errors import InputError
 from sparsid.parallel.cache import keep_compiled_programs
 from sparsid.parallel.local import keep_freed_memory
@@ -66,7 +66,11 @@ def main() -> None:
     listen()
     keep_compiled_programs()
     keep_freed_memory()
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:
+        # Before a command began, or after it ended.
+        raise SystemExit(STOPPED) from None
 
 
 def _show_version(asked: bool) -> None:

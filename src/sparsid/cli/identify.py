@@ -115,13 +115,21 @@ def identify(request: Request) -> int:
             model, seconds = _fit(request, data, console, interrupt)
             model.save(folder.part / MODEL)
             written = Written(stopped=interrupt.asked)
-            with suppress(KeyboardInterrupt), interrupt.at_once():
-                _write_all(request, model, data, folder.part, console, written)
+            try:
+                with suppress(KeyboardInterrupt), interrupt.at_once():
+                    _write_all(request, model, data, folder.part, console, written)
+            except Exception:
+                # Whatever goes wrong from here on, hours of fitting are not lost.
+                written.settle(folder.part, seconds, interrupt.asked)
+                folder.publish()
+                console.print(f"The model is in {request.out}.", markup=False)
+                raise
             written.settle(folder.part, seconds, interrupt.asked)
             files = folder.publish()
     if written.missing:
         names = ", ".join(written.missing)
-        console.print(f"Stopped: {names} not written. The model is in {request.out}.")
+        line = f"Stopped: {names} not written. The model is in {request.out}."
+        console.print(line, markup=False, soft_wrap=True)
     if request.json and written.result is not None:
         print(as_json(written.result))
     elif written.result is not None and not request.quiet:

@@ -116,8 +116,6 @@ class _Fit:
     def run(self) -> FittedSimulator:
         """Return the fitted model."""
         search, budget = self.search, self.wanted.budget
-        if budget is not None:
-            search.deadline = self.began + TRIAL_SHARE * budget
         linear = search.linear(self.wanted.states)
         self.linear_error = linear.errors.rms
         self.best_error = self.linear_error
@@ -126,6 +124,8 @@ class _Fit:
         kind = self.wanted.structure
         exact = kind == "auto" and linear.errors.rms < EXACT
         if kind != "linear" and not exact and not self.stopped:
+            if budget is not None:
+                search.deadline = self.began + TRIAL_SHARE * budget
             best = search.best(linear, self.wanted)
         if budget is not None:
             search.deadline = self.began + budget

@@ -109,7 +109,8 @@ def load(path: str | Path) -> Model:
         make, form = _KINDS[facts["kind"]]
         model = make(**settings)
         model.fitted_ = form.from_file(facts, arrays)
-        strangers = set(arrays) - set(form.to_arrays(model.fitted_))
+        own = {f"history.{key}" for key in facts["history"]}
+        strangers = set(arrays) - own - set(form.to_arrays(model.fitted_))
         if strangers:
             raise ValueError(f"there is no place for the array {min(strangers)!r}")
     # Whatever is missing or of the wrong kind, the file is at fault.
