@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs lint types bench clean
+.PHONY: demo test test-lowest test-newest attack docs lint types bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/sparsid identify --out results --overwrite
@@ -13,6 +13,22 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff format --check src tests benchmarks examples tools
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadfile
+
+# The lowest versions that pyproject.toml declares, and the newest Python at hand.
+test-lowest: $(VENV)/uv
+	$(BIN)/uv venv --quiet --clear --python $(PYTHON) $(VENV)-lowest
+	$(BIN)/uv pip install --quiet --python $(VENV)-lowest --resolution lowest-direct .
+	$(VENV)-lowest/bin/python tools/smoke.py
+
+NEWEST ?= $(lastword $(sort $(foreach n,11 12 13 14,$(shell command -v python3.$(n)))))
+test-newest: $(VENV)/uv
+	$(BIN)/uv venv --quiet --clear --python $(NEWEST) $(VENV)-newest
+	$(BIN)/uv pip install --quiet --python $(VENV)-newest .
+	$(VENV)-newest/bin/python tools/smoke.py
+
+# A thousand malformed inputs, a thousand hostile model files, a hundred kills.
+attack: $(VENV)/installed
+	PYTHONPATH=tools nice -n 10 $(BIN)/python -m attack $(ATTACK)
 
 docs: $(VENV)/installed-test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -55,5 +71,9 @@ $(VENV)/installed-test: $(VENV)/installed
 	$(BIN)/pip install --quiet --editable ".[test,docs]"
 	touch $@
 
+$(VENV)/uv: $(VENV)/installed
+	$(BIN)/pip install --quiet uv
+	touch $@
+
 clean:
-	rm -rf $(VENV) results site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-lowest $(VENV)-newest results site .pytest_cache .mypy_cache .ruff_cache

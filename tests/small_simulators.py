@@ -1,7 +1,6 @@
 """Simulators with random numbers in them: no fit is needed to write or store one."""
 
 import numpy as np
-from sparsid.fitting.outcome import Outcome
 
 from sparsid.bayes.posterior import Posterior
 from sparsid.data.scaling import Scaling
@@ -17,6 +16,7 @@ from sparsid.models.structures.even_output import even_output
 from sparsid.models.structures.linear import linear
 from sparsid.results.forecast import BandFactors, Channels
 from sparsid.results.narx import Fitted
+from sparsid.results.outcome import Outcome
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
 
 POLES = [Pole("pair", 0, 0.3, 0.98), Pole("real", 2), Pole("leak", 3), Pole("one", 4)]
@@ -92,7 +92,7 @@ def made_narx(linear_path: bool = False, activation: str = "tanh") -> NARX:
     model = NARX(lags=2, hidden=(3, 2))
     model.fitted_ = Fitted(
         channels=Channels(
-            ("a", "b"), ("level 0", "level 1"), ("V",) * 2, ("m",) * 2, 1
+            ("a", "b"), ("level 0", "level 1"), ("V",) * 2, ("m",) * 2, 1.0
         ),
         scaling=Scaling(
             rng.normal(size=2), np.ones(2) * 3.0, rng.normal(size=2), np.ones(2) * 0.2

@@ -22,19 +22,20 @@ from sparsid import datasets, errors
 from sparsid.cli import app as commands
 from sparsid.cli.app import app
 from sparsid.cli.data import load_data
-from sparsid.cli.progress import FitProgress, Interrupt, TimeLeft
 from sparsid.cli.results import FILES, PICTURES, ResultFolder, write_predictions
+from sparsid.cli.signals import Interrupt
 from sparsid.data.files import write_csv
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.datasets import Benchmark, simulated_tanks
 from sparsid.errors import InputError
 from sparsid.estimators import NARX
+from sparsid.estimators.watching import FitProgress, TimeLeft
 from sparsid.models.narx import Lags
 from sparsid.progress import Progress
 from sparsid.results.forecast import Forecast
 from sparsid.validation.baselines import Arx, persistence
-from sparsid.validation.evaluation import Part
+from sparsid.validation.evaluation import Part, poor_runs
 
 SMALL = ["--lags", "2", "--hidden", "6", "--max-cycles", "45", "--no-report"]
 LEFT = sorted([*FILES, PICTURES])
@@ -749,7 +750,9 @@ def test_ctrl_c_keeps_the_best_model_so_far(
     assert process.returncode == 130, told
     assert "stopping with the best so far" in told
     assert "stopped" in stdout
-    assert sorted(p.name for p in out.iterdir()) == LEFT
+    # Who stops a fit does not wait for a report.
+    files = [name for name in LEFT if name not in ("report.html", "pictures")]
+    assert sorted(p.name for p in out.iterdir()) == files
     assert not list(tmp_path.glob(".*"))
     result = json.loads((out / "result.json").read_text())
     assert result["stopped"] is True
@@ -781,15 +784,79 @@ def test_interrupt_outside_the_main_thread_does_nothing() -> None:
     assert entered == [False]
 
 
-def test_a_failure_after_the_fit_leaves_nothing(
+LINEAR = ["--structure", "linear", "--states", "1"]
+
+
+def test_a_failure_after_the_fit_lost_the_model(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr("sparsid.cli.identify.write_picture", fail)
-    arguments = ["identify", folder / "pump.csv", "--input", "voltage", *SMALL]
-    refused(tmp_path, "disk full", *arguments, "--out", tmp_path / "r")
+    arguments = ["identify", folder / "pump.csv", "--input", "voltage", *LINEAR]
+    result = run(*arguments, "--out", tmp_path / "r")
+    assert result.exit_code == 2
+    assert "disk full" in result.stderr
+    made = sorted(p.name for p in (tmp_path / "r").iterdir())
+    assert made == ["model.sparsid", "predictions.csv", "result.json"]
+    assert json.loads((tmp_path / "r/result.json").read_text())["files"] == made
+    assert sparsid.load(tmp_path / "r/model.sparsid").outcome_
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("place", "left"),
+    [
+        ("_parts", ["model.sparsid"]),
+        (
+            "write_report",
+            ["model.sparsid", "predictions.csv", "result.json", "simulation.png"],
+        ),
+    ],
+)
+def test_ctrl_c_after_the_fit_was_not_heard(
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+    left: list[str],
+    number: signal.Signals,
+) -> None:
+    def stop(*_: Any, **__: Any) -> None:
+        signal.raise_signal(number)
+        pytest.fail("nobody heard")
+
+    monkeypatch.setattr(f"sparsid.cli.identify.{place}", stop)
+    arguments = ["identify", folder / "pump.csv", "--input", "voltage", *LINEAR]
+    result = run(*arguments, "--out", tmp_path / "r")
+    assert result.exit_code == 130, result.output
+    assert "not written. The model is in" in result.stderr
+    assert sorted(p.name for p in (tmp_path / "r").iterdir()) == left
+    assert not list(tmp_path.glob(".*"))
+    if "result.json" in left:
+        found = json.loads((tmp_path / "r/result.json").read_text())
+        assert found["files"] == left
+        assert found["stopped"] is True
+
+
+def test_a_signal_that_an_import_swallowed_ended_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sparsid.cli.signals._came", True)
+    with pytest.raises(KeyboardInterrupt), Interrupt():
+        pytest.fail("it came before")
+
+
+def test_a_free_run_of_many_deviations_was_told_without_a_word() -> None:
+    own = {"output_std": [2.0, 1.0, 3.0, 0.0]}
+    own |= {"model": {"free_run": [16.0, 0.5, float("inf"), 1.0]}}
+    assert poor_runs({"test": own, "protocols": {}}, ["a", "b", "c", "d"]) == [
+        "a: the free run over the test record is off by 8.0 standard deviations, no "
+        "better than the mean",
+        "c: the free run over the test record diverges",
+    ]
 
 
 # -- pieces --------------------------------------------------------------------------

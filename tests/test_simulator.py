@@ -184,8 +184,38 @@ def test_a_listener_ends_the_search() -> None:
 
     model = sparsid.identify(damped(gain=1.0), progress=listen)
     assert model.outcome_ is Outcome.STOPPED
-    assert phases[0] == "linear models"
+    assert phases[0] == "dead times"
+    assert "linear models" in phases
     assert np.isfinite(model.simulate(damped(seed=5)).mean[-1]).all()
+
+
+@pytest.mark.parametrize("structure", ["auto", "linear"])
+def test_a_stop_in_the_linear_stage_was_an_error(structure: str) -> None:
+    model = Simulator(structure).fit(damped(), progress=lambda _: True)
+    assert model.outcome_ is Outcome.STOPPED
+    assert np.isfinite(model.simulate(damped(seed=5)).mean[-1]).all()
+    assert len(model.history_["cost"]) == len(model.history_["kept"]) >= 1
+    model.fitted_ = replace(
+        model.fitted_, history={"cost": np.zeros(0), "kept": np.zeros(0)}
+    )
+    assert sparsid.plots.history(model).get_title(loc="left")
+
+
+def test_a_model_of_noise_was_called_converged() -> None:
+    rng = np.random.default_rng(0)
+    model = Simulator("linear", states=1).fit(
+        rng.normal(size=150), rng.normal(size=150)
+    )
+    assert model.outcome_ is Outcome.POOR
+    assert "no better than the mean" in model.summary()
+
+
+def test_workers_and_times_were_in_the_file(tmp_path) -> None:
+    paths = [tmp_path / "1", tmp_path / "2"]
+    for path, workers in zip(paths, (1, 3), strict=True):
+        Simulator("linear", states=1, workers=workers).fit(damped()).save(path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert b"seconds" not in paths[0].read_bytes()
 
 
 def test_long_records_are_compared_on_pieces_and_learnt_whole(monkeypatch) -> None:

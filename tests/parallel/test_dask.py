@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import calls
+import dask
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import LocalCluster
+from distributed import LocalCluster, Security
 from inline import Inline
 from sklearn.base import clone
 from small_systems import SMALL_NETWORK as NETWORK
@@ -347,6 +348,36 @@ def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
         open_pool("tcp://127.0.0.1:9"),
     ):
         pytest.fail("it is not installed")
+
+
+def test_a_cluster_that_asks_for_certificates_was_out_of_reach(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
+    security = Security.temporary()
+    known = {
+        "distributed.comm.tls.ca-file": security.tls_ca_file,
+        "distributed.comm.tls.client.cert": security.tls_client_cert,
+        "distributed.comm.tls.client.key": security.tls_client_key,
+    }
+    with LocalCluster(
+        n_workers=1,
+        threads_per_worker=1,
+        processes=False,
+        protocol="tls://",
+        security=security,
+        dashboard_address=":0",
+        silence_logs="CRITICAL",
+    ) as cluster:
+        address = str(cluster.scheduler_address)
+        assert address.startswith("tls://")
+        with (
+            pytest.raises(InputError, match=r"tls\.ca-file"),
+            open_pool(address, engine=ANY),
+        ):
+            pass
+        with dask.config.set(known), open_pool(address, engine=ANY) as pool:
+            assert dict(pool.run(calls.double, [(2,), (3,)])) == {0: 4, 1: 6}
 
 
 @pytest.mark.parametrize("kind", ["narx", "state-space"])

@@ -13,7 +13,8 @@ from sparsid.cli.export import export
 from sparsid.cli.inspect import inspect
 from sparsid.cli.reproduce import studies
 from sparsid.cli.shaping import Shape, shaped, shaped_as_fitted
-from sparsid.cli.terminal import Commands, check_files
+from sparsid.cli.signals import listen
+from sparsid.cli.terminal import STOPPED, Commands, check_files
 from sparsid.errors import InputError
 from sparsid.parallel.cache import keep_compiled_programs
 from sparsid.parallel.local import keep_freed_memory
@@ -38,7 +39,8 @@ sparsid export sparsid-results/model.sparsid --to c --out controller
 IDENTIFY = """
 Identify a model from recorded inputs and outputs.
 
-Ctrl-C stops the fit and keeps the best model so far.
+Ctrl-C, or SIGTERM, stops the fit and keeps the best model so far; during scoring and
+report it keeps the model and what is written by then.
 
 [bold]Examples[/]
 
@@ -50,7 +52,7 @@ sparsid identify run1.csv run2.csv -i valve -i speed -o flow
 """
 EXIT_CODES = (
     "[bold]Exit codes[/]: 0 done, 1 the fit diverged, 2 bad input, 130 stopped by "
-    "Ctrl-C."
+    "Ctrl-C or SIGTERM."
 )
 
 app = typer.Typer(
@@ -69,9 +71,14 @@ app.command()(inspect)
 
 def main() -> None:
     """Run the command line."""
+    listen()
     keep_compiled_programs()
     keep_freed_memory()
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:
+        # Before a command began, or after it ended.
+        raise SystemExit(STOPPED) from None
 
 
 def _show_version(asked: bool) -> None:

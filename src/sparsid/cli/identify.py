@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import time
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from sparsid.cli.data import Data, check_test, data_lines, load_data
-from sparsid.cli.progress import FitProgress, Interrupt
 from sparsid.cli.results import (
     FILES,
     MODEL,
@@ -25,6 +26,7 @@ from sparsid.cli.results import (
     write_predictions,
     write_result,
 )
+from sparsid.cli.signals import Interrupt
 from sparsid.cli.tables import print_end, print_result
 from sparsid.cli.terminal import (
     DIVERGED,
@@ -37,6 +39,7 @@ from sparsid.datasets.benchmark import MeanOnly, protocol_scores
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, Simulator, StateSpace
 from sparsid.estimators.recalibration import recalibrate
+from sparsid.estimators.watching import FitProgress
 from sparsid.fitting.settings import make_lags
 from sparsid.report import write_report
 from sparsid.results.nearest import compact_text
@@ -44,7 +47,7 @@ from sparsid.results.outcome import Outcome
 from sparsid.results.summary import result_dict
 from sparsid.results.texts import clock
 from sparsid.validation.baselines import Arx
-from sparsid.validation.evaluation import Part, forecast_part, scores
+from sparsid.validation.evaluation import Part, forecast_part, poor_runs, scores
 
 FORMAT, SCHEMA = "sparsid-result", 1
 KINDS: dict[str, type[Model]] = {
@@ -101,31 +104,91 @@ def identify(request: Request) -> int:
         )
         check_test(data, _longest_lag(request, data))
         with (
-            ResultFolder(request.out, request.overwrite) as folder,
+            # First of all: what is made from here on is cleared away or published.
             Interrupt() as interrupt,
+            ResultFolder(request.out, request.overwrite) as folder,
         ):
             for line in data_lines(data):
                 console.print(line, soft_wrap=True, markup=False)
             model, seconds = _fit(request, data, console, interrupt)
-            stopped = interrupt.asked
-            console.print("Scoring and writing the results ...")
-            parts = _parts(model, data)
-            found = _scores(model, data, parts)
-            result = _result(request, model, data, found)
-            result |= {"seconds": seconds, "stopped": stopped}
-            _write(folder.part, model, data, parts, result)
-            if request.report:
-                console.print("Writing the report ...")
-                _report(folder.part, model, data, parts[-1], found)
+            model.save(folder.part / MODEL)
+            written = Written(stopped=interrupt.asked)
+            try:
+                with suppress(KeyboardInterrupt), interrupt.at_once():
+                    _write_all(request, model, data, folder.part, console, written)
+            except Exception:
+                # Whatever goes wrong from here on, hours of fitting are not lost.
+                written.settle(folder.part, seconds, interrupt.asked)
+                folder.publish()
+                console.print(f"The model is in {request.out}.", markup=False)
+                raise
+            written.settle(folder.part, seconds, interrupt.asked)
             files = folder.publish()
-    if request.json:
-        print(as_json(result))
-    elif not request.quiet:
-        print_result(results_console(), model, found, files)
-        print_end(results_console(), data.title, model, found, request.out)
-    if stopped:
+    if written.missing:
+        names = ", ".join(written.missing)
+        line = f"Stopped: {names} not written. The model is in {request.out}."
+        console.print(line, markup=False, soft_wrap=True)
+    if request.json and written.result is not None:
+        print(as_json(written.result))
+    elif written.result is not None and not request.quiet:
+        print_result(results_console(), model, written.scores, files)
+        print_end(results_console(), data.title, model, written.scores, request.out)
+    if written.stopped:
         return STOPPED
     return DIVERGED if model.outcome_ is Outcome.DIVERGED else 0
+
+
+@dataclass
+class Written:
+    """What became of the files beside the model; Ctrl-C may leave some out.
+
+    Attributes
+    ----------
+    result
+        None until everything it tells of is known.
+    missing
+        Files that were wanted but are not there.
+    """
+
+    stopped: bool
+    scores: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] | None = None
+    missing: list[str] = field(default_factory=list)
+
+    def settle(self, folder: Path, seconds: float, stopped: bool) -> None:
+        """Leave whole files only, and write the result that tells of them."""
+        self.stopped = stopped
+        if not (folder / REPORT).exists():
+            shutil.rmtree(folder / PICTURES, ignore_errors=True)
+        wanted = list(FILES) if self.result is None else self.result["files"]
+        made = [f for f in wanted if f == RESULT or (folder / f).exists()]
+        if self.result is None:
+            made.remove(RESULT)
+        else:
+            self.result |= {"seconds": seconds, "stopped": stopped, "files": made}
+            write_result(folder / RESULT, self.result)
+        self.missing = [f for f in wanted if f not in made]
+
+
+def _write_all(
+    request: Request,
+    model: Model,
+    data: Data,
+    folder: Path,
+    console: Any,
+    written: Written,
+) -> None:
+    """Score the model and write everything about it; Ctrl-C ends it anywhere."""
+    console.print("Scoring and writing the results ...")
+    parts = _parts(model, data)
+    found = _scores(model, data, parts)
+    result = _result(request, model, data, found)
+    written.scores, written.result = found, result
+    _write(folder, data, parts)
+    # Who stops a fit is not made to wait for a report.
+    if request.report and not written.stopped:
+        console.print("Writing the report ...")
+        _report(folder, model, data, parts[-1], found)
 
 
 def _longest_lag(request: Request, data: Data) -> int:
@@ -200,6 +263,7 @@ def _result(
         "data": {**data.facts(), "files": [str(path) for path in request.files]},
         "model": result_dict(model.fitted_),
         "scores": found,
+        "warnings": poor_runs(found, model.fitted_.channels.output_names),
         "files": [f for f in FILES if f != REPORT or request.report],
     }
 
@@ -223,12 +287,8 @@ def _report(
     )
 
 
-def _write(
-    folder: Path, model: Model, data: Data, parts: list[Part], result: dict[str, Any]
-) -> None:
-    model.save(folder / MODEL)
+def _write(folder: Path, data: Data, parts: list[Part]) -> None:
     write_predictions(folder / PREDICTIONS, parts)
-    write_result(folder / RESULT, result)
     shown = parts[-1]
     title = f"{data.title}: free run over the {shown.name} record"
     write_picture(folder / PICTURE, shown, title + "s" * (len(shown.records) > 1))

@@ -13,6 +13,7 @@ from rich.text import Text
 from sparsid.cli.results import REPORT
 from sparsid.estimators import Model
 from sparsid.results.texts import with_unit
+from sparsid.validation.evaluation import poor_runs
 from sparsid.validation.relevance import alternatives
 
 PREDICTORS = {
@@ -144,6 +145,8 @@ def _facts(model: Model, scores: dict[str, Any], files: list[Path]) -> Table:
         grid.add_row("log evidence", f"{model.log_evidence_:.2f}")
     good = "green" if not fitted.outcome.remedy else "yellow"
     grid.add_row("outcome", Text(str(fitted.outcome), style=good))
+    for warning in poor_runs(scores, channels.output_names):
+        grid.add_row("warning", Text(warning, style="yellow"))
     for k, path in enumerate(files):
         grid.add_row("" if k else "written", Text(str(path)))
     return grid

@@ -108,6 +108,9 @@ def described(fitted: Ensemble, records: list[Record]) -> Ensemble:
     y, measured = np.asarray(data.y), np.asarray(data.measured)
     squares = (np.median(runs, axis=0) - y) ** 2 * measured
     mean = squares.sum((0, 1)) / measured.sum((0, 1))
+    outcome = fitted.outcome
+    if outcome is Outcome.CONVERGED and not np.sqrt(mean).max() < 1.0:
+        outcome = Outcome.POOR
     details = {
         **fitted.details,
         "free_run_rmse": scaling.unscale_y_std(np.sqrt(mean)).tolist(),
@@ -116,7 +119,7 @@ def described(fitted: Ensemble, records: list[Record]) -> Ensemble:
         "segments": len(stretches),
         "range": value_range(stretches),
     }
-    return replace(fitted, details=details)
+    return replace(fitted, details=details, outcome=outcome)
 
 
 class _Member(NamedTuple):

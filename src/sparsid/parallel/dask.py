@@ -181,15 +181,31 @@ def _connected(address: str) -> Client:
             f"scheduler={address!r} needs Dask, which is not installed: pip install "
             "'sparsid[dask]'"
         ) from error
+    from distributed.security import Security
+
+    # The certificates that Dask's own configuration names, for all its programs.
+    security = Security()
+    secret = address.startswith("tls://")
+    if secret and not security.tls_ca_file:
+        raise InputError(
+            f"scheduler={address!r}: TLS needs certificates, and Dask's configuration "
+            "names none: set distributed.comm.tls.ca-file and "
+            "distributed.comm.tls.client.cert and .key, see docs/cluster.md"
+        )
     try:
         return Client(
-            address, timeout=CONNECT_SECONDS, set_as_default=False, name="sparsid"
+            address,
+            timeout=CONNECT_SECONDS,
+            set_as_default=False,
+            name="sparsid",
+            security=security,
         )
-    except (OSError, TimeoutError, ValueError) as error:
+    except (OSError, TimeoutError, ValueError, TypeError) as error:
+        certificates = ", its certificates" if secret else ""
         raise InputError(
             f"no Dask scheduler answers at {address} within {CONNECT_SECONDS:g} s: "
-            "check the address, start one with 'dask scheduler', or leave scheduler "
-            "out to work on this computer"
+            f"check the address{certificates}, start one with 'dask scheduler', or "
+            "leave scheduler out to work on this computer"
         ) from error
 
 

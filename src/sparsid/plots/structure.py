@@ -57,7 +57,7 @@ def history(model: Model, ax: Axes | None = None) -> Axes:
     )
     if (share > 0.0).any():
         right.set_yscale("log")
-    if np.ptp(share) == 0.0:
+    if len(share) and np.ptp(share) == 0.0:
         right.set_ylim(top=2.0 * share[0] or 1.0)
     right.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
     ax.set_xlabel("cycle")

@@ -13,6 +13,7 @@ class Outcome(enum.Enum):
     STOPPED = "stopped"
     DIVERGED = "diverged"
     PRUNED = "everything pruned"
+    POOR = "no better than the mean"
 
     @property
     def remedy(self) -> str:
@@ -35,5 +36,11 @@ _REMEDIES = {
         "the data do not support any input of the network, so it predicts a constant: "
         "check that inputs and outputs belong together, use more samples, or lower the "
         "thresholds"
+    ),
+    Outcome.POOR: (
+        "free runs over what was not learnt from, or over the records themselves, are "
+        "as far off as the mean of the outputs: check that inputs and outputs belong "
+        "together and that the system is stable, give more samples, or use predictions "
+        "alone"
     ),
 }

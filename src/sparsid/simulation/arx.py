@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,8 +133,13 @@ def _bridged(runs: Sequence[Run]) -> tuple[list[Values], list[NDArray[np.bool_]]
     return outputs, whole
 
 
-def dead_times(signals: Signals) -> tuple[int, ...]:
-    """Return the delay of every input, in samples, by the smallest criterion."""
+def dead_times(
+    signals: Signals, stop: Callable[[], bool] | None = None
+) -> tuple[int, ...]:
+    """Return the delay of every input, in samples, by the smallest criterion.
+
+    Told to stop, inputs that were not looked at have none.
+    """
     nothing = (0,) * signals.inputs
     orders = [m for m in SCANNED_ORDERS if m * 12 * signals.inputs < signals.samples]
     if not orders:
@@ -149,6 +154,8 @@ def dead_times(signals: Signals) -> tuple[int, ...]:
         for i in range(signals.inputs):
             scores = {}
             for d in range(longest + 1):
+                if stop is not None and stop():
+                    return tuple(delays)
                 tried = [*delays[:i], d, *delays[i + 1 :]]
                 scores[d] = min(lagged.bic(m, tried) for m in orders)
             delays[i] = min(scores, key=lambda d: scores[d])

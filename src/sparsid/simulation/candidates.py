@@ -15,7 +15,7 @@ from sparsid.models.canonical import Sizes
 from sparsid.models.structures.cascade import cascade
 from sparsid.simulation import even_output, linear_first
 from sparsid.simulation.cascade import random_start
-from sparsid.simulation.linear import candidates
+from sparsid.simulation.linear import Stop, candidates
 from sparsid.simulation.member import Member
 from sparsid.simulation.signals import Signals
 from sparsid.simulation.waiting import cycle_work
@@ -68,8 +68,8 @@ class Way(NamedTuple):
 class Bases:
     """Linear models of every fold, way and order: each is fitted once."""
 
-    def __init__(self, signals: Signals) -> None:
-        self.signals = signals
+    def __init__(self, signals: Signals, stop: Stop | None = None) -> None:
+        self.signals, self.stop = signals, stop
         self._found: dict[tuple[Way, int, int | None], Member] = {}
 
     def fitted(
@@ -77,13 +77,22 @@ class Bases:
     ) -> dict[int, Member]:
         """Return models of some orders."""
         return candidates(
-            self.signals, way.delays, fold, orders, integrator=way.integrator
+            self.signals,
+            way.delays,
+            fold,
+            orders,
+            integrator=way.integrator,
+            stop=self.stop,
         )
 
     def add(self, way: Way, fold: int | None, found: dict[int, Member]) -> None:
         """Keep models that were fitted together."""
         for order, member in found.items():
             self._found[way, order, fold] = member
+
+    def known(self, way: Way, order: int, fold: int | None) -> bool:
+        """Return whether a model was fitted already."""
+        return (way, order, fold) in self._found
 
     def get(self, way: Way, order: int, fold: int | None) -> Member | None:
         """Return a model, if there is one of this order."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sparsid.models.canonical import Sizes
 from sparsid.models.structures.even_output import even_output
-from sparsid.simulation.linear import candidates
+from sparsid.simulation.linear import Stop, candidates
 from sparsid.simulation.linear_first import EFFECT, Variances, directions, prior_of
 from sparsid.simulation.member import Member
 from sparsid.simulation.signals import Signals
@@ -40,7 +40,9 @@ def looks_folded(signals: Signals) -> bool:
     return True
 
 
-def signed(signals: Signals, delays: tuple[int, ...], order: int) -> Signals | None:
+def signed(
+    signals: Signals, delays: tuple[int, ...], order: int, stop: Stop | None = None
+) -> Signals | None:
     """Return the outputs with a sign, the best of several guesses."""
     assert signals.zero is not None
     at_rest, zero = signals.zero
@@ -49,6 +51,8 @@ def signed(signals: Signals, delays: tuple[int, ...], order: int) -> Signals | N
     for tau in CONSTANTS:
         guess = [np.sign(_filtered(u - at_rest, tau)) for u in signals.u]
         for _ in range(ROUNDS):
+            if stop is not None and stop():
+                return None if best is None else best[1]
             turned = Signals(
                 signals.u, tuple(a * s for a, s in zip(size, guess, strict=True))
             )

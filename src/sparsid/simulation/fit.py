@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,14 @@ def fit_simulator(
     """Return the model that held-out blocks prefer."""
     check_compatible(records)
     return _Fit(records, wanted, report).run()
+
+
+class Found(NamedTuple):
+    """What was chosen: its name, delays, and held-out error in deviations."""
+
+    name: str
+    delays: tuple[int, ...]
+    error: float
 
 
 class _Fit:
@@ -184,10 +192,24 @@ class _Fit:
 
     def _linear(self, linear: LinearFound) -> FittedSimulator:
         """Return the linear model as the result."""
-        copies = [[_coloured(copy)] for copy in linear.folds]
         runs = self.whole.runs(linear.delays)
-        member = _coloured(linear.member.shown(runs))
-        return self._result(linear.name, linear.delays, [member], copies, linear)
+        whole = linear.member.shown(runs)
+        member, *folds = (
+            self.search.listening("noise", self._coloured, m)
+            for m in (whole, *linear.folds)
+        )
+        copies = [[m] for m in folds]
+        found = Found(linear.name, linear.delays, linear.errors.rms)
+        return self._result(found, [member], copies, linear)
+
+    def _coloured(self, member: Member) -> Member:
+        """Return a linear member whose noise has the memory that its residual shows."""
+        member.whiten_by_squares()
+        for _ in range(LINEAR_CYCLES):
+            if self.search.over():
+                break
+            member.cycle(coloured=True)
+        return member
 
     def _ensemble(self, best: Trial, linear: LinearFound) -> FittedSimulator:
         """Return the members of the winner, gone on with everything shown."""
@@ -197,34 +219,38 @@ class _Fit:
             members = search.last(chosen, self.whole.runs(delays))
         except StoppedError:
             members = [m.shown(self.whole.runs(delays)) for m in chosen]
-        found = self._result(best.name, delays, members, best.members, linear)
+        winner = Found(best.name, delays, best.rms)
+        found = self._result(winner, members, best.members, linear)
         found.details["prior"] = {"kind": best.prior, "costs": search.prior_costs}
         return replace(found, weights_total=max(best.full, found.weights_total))
 
     def _result(
         self,
-        name: str,
-        delays: tuple[int, ...],
+        chosen: Found,
         members: Sequence[Member],
         copies: Sequence[Sequence[Member]],
         linear: LinearFound,
     ) -> FittedSimulator:
+        name, delays = chosen.name, chosen.delays
         good = _good(members)
         signals = self.part
         start_samples = int(np.clip(START_SHARE * self.whole.samples, *START_ENDS))
+        frozen_members = tuple(frozen(m) for m in good)
+        # One that was stopped before its first cycle has the cost where it is.
+        costs = np.array(good[0].costs or [good[0].cost])
         first = FittedSimulator(
             Channels.of(self.records),
             self.scaling,
             name,
             delays,
-            tuple(frozen(m) for m in good),
+            frozen_members,
             ResidualModel.none(signals.inputs, np.ones(signals.outputs)),
             min(start_samples, max(len(s) // 4 for s in self.stretches)),
             BandFactors.none(signals.outputs),
             middle_count([m.structure for m in good]),
             max(m.structure.parameters for m in good),
-            self._outcome(),
-            {"cost": np.array(good[0].costs), "kept": np.ones(len(good[0].costs))},
+            self._outcome(good, chosen.error),
+            {"cost": costs, "kept": np.ones(len(costs))},
             {},
         )
         folds = [
@@ -243,10 +269,13 @@ class _Fit:
             details=self._details(name, good, linear, held_out),
         )
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self, members: Sequence[Member], held_out: float) -> Outcome:
         late = time.perf_counter() > self.search.deadline
-        cut = self.stopped or late or self.search.cut_short
-        return Outcome.STOPPED if cut else Outcome.CONVERGED
+        if self.stopped or late or self.search.cut_short:
+            return Outcome.STOPPED
+        learnt = (self._errors(members) / self.scaling.y_std).max()
+        poor = not max(held_out, learnt) < 1.0
+        return Outcome.POOR if poor else Outcome.CONVERGED
 
     def _details(
         self,
@@ -295,14 +324,6 @@ class _Fit:
             counts = counts + run.seen.sum(0)
         scale: Values = self.scaling.unscale_y_std(np.sqrt(squares / counts))
         return scale
-
-
-def _coloured(member: Member) -> Member:
-    """Return a linear member whose noise has the memory that its residual shows."""
-    member.whiten_by_squares()
-    for _ in range(LINEAR_CYCLES):
-        member.cycle(coloured=True)
-    return member
 
 
 def _good(members: Sequence[Member]) -> list[Member]:

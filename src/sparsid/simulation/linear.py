@@ -9,7 +9,7 @@ best.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,6 +37,9 @@ STEPS = 15
 
 # A pole with a time constant longer than this share of the record may be an integrator.
 SLOWEST = 3.0
+# Asked between two steps: whether to be content with what there is.
+Stop = Callable[[], bool]
+
 # Without inputs something has to move the states: where they begin.
 START_WITHOUT_INPUT = 1.0
 
@@ -246,6 +249,7 @@ def refined(
     runs: Sequence[Run],
     starts: Values | None = None,
     steps: int = STEPS,
+    stop: Stop | None = None,
 ) -> Member:
     """Return a linear model refined on its free run, as with white noise."""
     n = structure.sizes.states
@@ -262,6 +266,8 @@ def refined(
     )
     member.whiten_by_squares()
     for _ in range(steps):
+        if stop is not None and stop():
+            break
         before = member.cost
         member.step()
         member.whiten_by_squares()
@@ -282,8 +288,11 @@ def candidates(
     steps: int = STEPS,
     tried: Sequence[int] = REGRESSIONS,
     integrator: bool = False,
+    stop: Stop | None = None,
 ) -> dict[int, Member]:
     """Return the refined linear models of some orders.
+
+    Told to stop, the smallest at least, as far as it got.
 
     Parameters
     ----------
@@ -307,6 +316,8 @@ def candidates(
         poles = np.diag(np.linspace(0.3, 0.9, n))
         families = [{n: (poles, np.ones((n, signals.inputs)))}]
     for n in orders:
+        if found and stop is not None and stop():
+            break
         best = None
         for family in families:
             if n not in family:
@@ -318,7 +329,7 @@ def candidates(
             if best is None or error < best[0]:
                 best = (error, model)
         if best is not None:
-            found[n] = refined(*best[1], runs, steps=steps)
+            found[n] = refined(*best[1], runs, steps=steps, stop=stop)
     return found
 
 

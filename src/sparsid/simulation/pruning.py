@@ -69,6 +69,7 @@ def pruned(
     attempts: int = ATTEMPTS,
     allowed: Callable[[Member, Member], bool] | None = None,
     slack: Sequence[float] = (0.0,),
+    check: Callable[[], None] = lambda: None,
 ) -> Member:
     """Return a member without what the evidence does not support.
 
@@ -84,6 +85,8 @@ def pruned(
     slack
         By how much -2 log evidence may seem to grow by a removal that is tried: one
         number after the other, as soon as nothing is left to try below it.
+    check
+        Raises where it is time to end.
     """
     better = _cheaper if allowed is None else allowed
     steps = iter(slack)
@@ -94,7 +97,7 @@ def pruned(
     share = SHARE
     for _ in range(attempts):
         most = max(int(share * len(member.structure.free)), 1)
-        found = _removals(member, names, firm, most, most_lost)
+        found = _removals(member, names, firm, most, most_lost, check)
         if not found:
             wider = next(steps, None)
             if wider is None:
@@ -120,7 +123,12 @@ def _cheaper(fresh: Member, member: Member) -> bool:
 
 
 def _removals(
-    member: Member, names: Whole, firm: set[frozenset[int]], most: int, lost: float
+    member: Member,
+    names: Whole,
+    firm: set[frozenset[int]],
+    most: int,
+    lost: float,
+    check: Callable[[], None],
 ) -> list[Whole]:
     """Return groups that go, about ``most`` parameters, worst first."""
     at = Gaussian(member.w, member.at.covariance(member.prior), member.prior)
@@ -129,6 +137,7 @@ def _removals(
     for groups in groupings(member.structure):
         groups = [own for own in groups if frozenset(names[own]) not in firm]
         while gone.sum() < most:
+            check()
             left = [own for own in groups if not gone[own].any()]
             changes = at.changes(left)
             if not len(changes) or not changes.min() < lost:

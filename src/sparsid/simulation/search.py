@@ -276,12 +276,16 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.bases = Bases(self.signals)
+        self.bases = Bases(self.signals, self.over)
         # Whether to stop now; whether something was left out because of that.
         self.stopped = self.cut_short = False
         self.waiting = Waiting()
         # Cost of the winner's members under each kind of prior.
         self.prior_costs: dict[str, float] = {}
+
+    def over(self) -> bool:
+        """Return whether the listener, or the clock, wants an end."""
+        return self.stopped or time.perf_counter() > self.deadline
 
     # -- the linear model ------------------------------------------------------------
 
@@ -299,7 +303,8 @@ class Search:
         most = int(min(most, max(signals.samples // (10 * width), 2)))
         orders = list(range(1, most + 1)) if order is None else [order]
         nothing = (0,) * signals.inputs
-        ways = [Way(d) for d in sorted({nothing, dead_times(signals)})]
+        late = self.listening("dead times", lambda s: dead_times(s, self.over), signals)
+        ways = [Way(d) for d in sorted({nothing, late})]
         table = self._linear_errors(ways, orders)
         adding = [
             way._replace(integrator=True)
@@ -332,13 +337,17 @@ class Search:
             return self.bases.fitted(*job, orders)
 
         for (way, fold), found in zip(
-            jobs, self._map("linear models", one, jobs), strict=True
+            jobs, self._map("linear models", one, jobs, ends=False), strict=True
         ):
             self.bases.add(way, fold, found)
+        self.cut_short |= self.over()
         table: dict[Way, dict[int, Errors]] = {}
         for way in ways:
             table[way] = {}
             for n in orders:
+                known = all(self.bases.known(way, n, f) for _, f in jobs)
+                if not known and any(table.values()) and self.over():
+                    continue
                 copies = [self.bases.get(way, n, f) for f in range(FOLDS)]
                 whole = self.bases.get(way, n, None)
                 if whole is None or any(c is None for c in copies):
@@ -414,10 +423,10 @@ class Search:
 
     def _even(self, states: int | None, more: dict[str, Any]) -> list[Candidate]:
         delays = (0,) * self.signals.inputs
-        turned = signed(self.signals, delays, 3)
+        turned = signed(self.signals, delays, 3, self.over)
         if turned is None:
             return []
-        bases = Bases(turned)
+        bases = Bases(turned, self.over)
         orders = (2, 3, 4) if states is None else (states,)
         return [EvenOutput(self.signals, bases, delays, n, **more) for n in orders]
 
@@ -437,7 +446,9 @@ class Search:
 
     def best(self, linear: LinearFound, wanted: Wanted) -> Trial | None:
         """Return the best candidate; None if there was no time for any."""
-        found = self.first_candidates(linear, wanted)
+        found = self.listening(
+            "candidates", lambda w: self.first_candidates(linear, w), wanted
+        )
         left = self.race(found)
         if left and not self.cut_short and wanted.neurons is None:
             left += self.race(self.variants(left[0]), left[0])
@@ -622,11 +633,14 @@ class Search:
         """Advance a member by so many cycles."""
         return self._to(member, member.age + more)
 
+    def _check(self) -> None:
+        if self.over():
+            raise StoppedError
+
     def _to(self, member: Member, cycles: int) -> Member:
         """Advance a member to an age."""
         while member.age < cycles:
-            if self.stopped or time.perf_counter() > self.deadline:
-                raise StoppedError
+            self._check()
             member.cycle(coloured=member.age >= COLOURED_FROM)
             samples = sum(len(run.u) for run in member.runs)
             structure = member.structure
@@ -708,7 +722,8 @@ class Search:
             def allowed(fresh: Member, m: Member) -> bool:
                 return fresh.cost < m.cost and error(fresh) <= most
 
-            return pruned(full, self._to_age, attempts, allowed).rest()
+            few = pruned(full, self._to_age, attempts, allowed, check=self._check)
+            return few.rest()
 
         found = Trial(best.candidate, pruned=True, full=best.full, prior=best.prior)
         try:
@@ -749,6 +764,10 @@ class Search:
 
         return self._map("final members", one, members)
 
+    def listening(self, name: str, work: Callable[[Job], Done], job: Job) -> Done:
+        """Do work that looks at `over` by itself, in a thread."""
+        return self._map(name, work, [job], ends=False)[0]
+
     def _map(
         self,
         name: str,
@@ -756,6 +775,7 @@ class Search:
         jobs: Sequence[Job],
         whose: Sequence[Trial] = (),
         trials: Sequence[Trial] = (),
+        ends: bool = True,
     ) -> list[Done]:
         """Do jobs in threads, in order, telling how far they are.
 
@@ -763,6 +783,9 @@ class Search:
         ----------
         whose, trials
             The candidate of each job, and all candidates of the round.
+        ends
+            Whether a listener who wants an end gets none of the answers; else the jobs
+            are left to bring what they have.
         """
         with threadpool_limits(1), ThreadPoolExecutor(self.workers) as pool:
             futures = [pool.submit(work, job) for job in jobs]
@@ -774,7 +797,9 @@ class Search:
                     place = _place(whose, trials, count)
                     stage = Stage(name, count, len(jobs), place, self.waiting.seconds())
                     if self.told is not None and self.told(stage):
-                        raise StoppedError
+                        self.stopped = True
+                        if ends:
+                            raise StoppedError
                 done = [future.result() for future in futures]
             except BaseException as error:
                 self.stopped = True

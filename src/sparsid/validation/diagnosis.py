@@ -52,7 +52,8 @@ class Diagnosis:
     @property
     def verdicts(self) -> list[tuple[bool, str]]:
         """Whether it is well, and in words, topic by topic."""
-        found = [(test.passed, test.verdict) for test in self.residuals]
+        found = self._runs()
+        found += [(test.passed, test.verdict) for test in self.residuals]
         found += [
             (own.outside + own.input_outside < 0.01, own.verdict) for own in self.ranges
         ]
@@ -68,6 +69,24 @@ class Diagnosis:
         if self.stability is not None:
             well = self.stability.bounded and self.stability.forgotten is not None
             found.append((well, self.stability.verdict))
+        return found
+
+    def _runs(self) -> list[tuple[bool, str]]:
+        """Return of each output whether its free run is worth anything."""
+        names = self.records[0].output_names
+        fits = self.scores["free_run"]["fit_percent"]
+        found = []
+        for name, fit in zip(names, fits, strict=True):
+            text = f"its free run explains {fit:.0f} % of the deviation"
+            if not np.isfinite(fit):
+                text = "its free run diverges"
+            elif fit <= 0.0:
+                error = 1.0 - fit / 100.0
+                text = (
+                    f"its free run is off by {error:.1f} standard deviations, no "
+                    "better than the mean"
+                )
+            found.append((bool(fit > 0.0), f"{name}: {text}"))
         return found
 
     def facts(self) -> dict[str, Any]:

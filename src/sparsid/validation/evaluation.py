@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -110,6 +110,7 @@ def scores(
     inside = np.abs(y - one_step) <= BAND * std
     return {
         "samples": int(counted.any(1).sum()),
+        "output_std": np.nanstd(np.where(counted, y, np.nan), axis=0).tolist(),
         "model": {
             "one_step": errors(one_step, one_step),
             "free_run": errors(free_run, free_run),
@@ -140,6 +141,33 @@ def _surprise(forecasts: list[Forecast]) -> dict[str, Any]:
         "caveats": caveats,
     }
     return {"surprise": facts}
+
+
+def poor_runs(found: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """Return a sentence about every free run that is no better than the mean.
+
+    Parameters
+    ----------
+    found
+        Scores by part, as `scores` returns them.
+    names
+        Of the outputs.
+    """
+    lines = []
+    for part, own in found.items():
+        if "output_std" not in own:
+            continue
+        errors = own["model"]["free_run"]
+        for name, error, std in zip(names, errors, own["output_std"], strict=True):
+            if std > 0.0 and not error < std:
+                how = (
+                    f"is off by {error / std:.1f} standard deviations, no better than "
+                    "the mean"
+                    if np.isfinite(error)
+                    else "diverges"
+                )
+                lines.append(f"{name}: the free run over the {part} record {how}")
+    return lines
 
 
 def _fit_percent(y: Values, run: Values) -> list[float]:

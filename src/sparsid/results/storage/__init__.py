@@ -28,8 +28,8 @@ from sklearn.utils.validation import check_is_fitted
 import sparsid
 from sparsid.errors import FileFormatError, InputError
 from sparsid.estimators import NARX, Model, Simulator, StateSpace
-from sparsid.results.storage import ensemble, narx, simulator
-from sparsid.results.storage.parts import Arrays, plain, restored, tupled
+from sparsid.results.storage import ensemble, narx, schema, simulator
+from sparsid.results.storage.parts import Arrays, plain, restored, tupled, untimed
 
 FORMAT = "sparsid-model"
 SCHEMA = 1
@@ -63,9 +63,10 @@ def save(model: Model, path: str | Path, *, overwrite: bool = True) -> None:
     kind = type(model).__name__
     form = _KINDS[kind][1]
     arrays = form.to_arrays(model.fitted_)
-    settings = model.get_params(deep=False)
+    # The same fit gives the same bytes, whoever did the work.
+    settings = {k: v for k, v in model.get_params(deep=False).items() if k != "workers"}
     facts = {"kind": kind, "settings": settings, **form.to_facts(model.fitted_)}
-    text = json.dumps(plain(facts), allow_nan=False)
+    text = json.dumps(untimed(plain(facts)), allow_nan=False)
     metadata = {
         "format": FORMAT,
         "schema": str(SCHEMA),
@@ -75,7 +76,7 @@ def save(model: Model, path: str | Path, *, overwrite: bool = True) -> None:
     }
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        part.write_bytes(to_bytes(arrays, metadata))
+        part.write_bytes(_ordered(to_bytes(arrays, metadata)))
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
@@ -102,19 +103,41 @@ def load(path: str | Path) -> Model:
             f"{path} is damaged: its content does not match its checksum."
         )
     try:
-        facts = json.loads(text)
+        facts = json.loads(text, parse_constant=_no_number)
+        schema.check(facts)
         settings = {k: tupled(restored(v)) for k, v in facts["settings"].items()}
         make, form = _KINDS[facts["kind"]]
         model = make(**settings)
         model.fitted_ = form.from_file(facts, arrays)
+        own = {f"history.{key}" for key in facts["history"]}
+        strangers = set(arrays) - own - set(form.to_arrays(model.fitted_))
+        if strangers:
+            raise ValueError(f"there is no place for the array {min(strangers)!r}")
     # Whatever is missing or of the wrong kind, the file is at fault.
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {error}"
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+    ) as error:
+        reason = str(error)[:300] or type(error).__name__
         raise FileFormatError(f"{path} is no valid model file: {reason}.") from error
     return model
 
 
 # -- writing -------------------------------------------------------------------------
+
+
+def _ordered(data: bytes) -> bytes:
+    """Return a safetensors file whose header is in order: its writer shuffles it."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    # Arrays begin at a multiple of eight bytes.
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + data[end:]
 
 
 def _checksum(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
@@ -123,6 +146,10 @@ def _checksum(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:
         digest.update(f"{key} {arrays[key].shape}".encode())
         digest.update(arrays[key].tobytes())
     return digest.hexdigest()
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
 
 
 # -- reading -------------------------------------------------------------------------

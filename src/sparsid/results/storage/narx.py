@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,25 @@ from sparsid.results.narx import Fitted
 from sparsid.results.narx_free_run import RunFitted
 from sparsid.results.outcome import Outcome
 from sparsid.results.storage.parts import (
+    LARGEST,
+    LARGEST_EXPONENT,
     Arrays,
-    array,
     as_arrays,
+    bounded,
+    covariances,
+    history_arrays,
+    history_names,
     read_factors,
+    read_history,
     read_prior_std,
     read_scaling,
     restored,
     scaling_arrays,
     tupled,
 )
+
+# Weights before pruning, beyond which there is no memory for a fit.
+LARGEST_START = 10**8
 
 
 def to_arrays(fitted: Fitted) -> Arrays:
@@ -34,7 +44,7 @@ def to_arrays(fitted: Fitted) -> Arrays:
     arrays: dict[str, Any] = {
         **{f"params.{block.name}": values for block, values in blocks},
         **scaling_arrays(fitted.scaling),
-        **{f"history.{key}": values for key, values in fitted.history.items()},
+        **history_arrays(fitted.history),
         "noise": fitted.noise,
         "log_evidence": fitted.log_evidence,
         "start_outputs": fitted.start_outputs,
@@ -63,7 +73,7 @@ def to_facts(fitted: Fitted) -> dict[str, Any]:
         "weights_kept": fitted.weights_kept,
         "weights_total": fitted.weights_total,
         "outcome": fitted.outcome.name,
-        "history": list(fitted.history),
+        "history": history_names(fitted.history),
         "details": fitted.details,
         **fitted.run_facts(),
     }
@@ -79,14 +89,19 @@ def from_file(facts: Mapping[str, Any], arrays: Arrays) -> Fitted:
         bool(facts["network"]["linear_path"]),
     )
     regressors = tuple(Regressor(*row) for row in facts["regressors"])
+    start_widths = tuple(facts["start_widths"])
+    outcome = Outcome[facts["outcome"]]
+    # The weights of a fit that diverged are not finite.
+    loose = outcome is Outcome.DIVERGED
     _check_structure(channels, lags, regressors, network)
+    _check_start(start_widths, lags, network, facts["weights_total"])
     inputs, outputs = lags.n_inputs, lags.n_outputs
     shapes = dict(zip((b.name for b in network.blocks), network.shapes, strict=True))
     weights = sum(n * m for n, m in network.shapes)
     covariance = None
     if "posterior.covariance" in arrays:
-        covariance = array(arrays, "posterior.covariance", (weights, weights))
-    history = {key: arrays[f"history.{key}"] for key in facts["history"]}
+        shape = (weights, weights)
+        covariance = covariances(arrays, "posterior.covariance", shape, loose=loose)
     more = _run_parts(facts, arrays, outputs)
     return (RunFitted if more else Fitted)(
         channels=channels,
@@ -94,21 +109,25 @@ def from_file(facts: Mapping[str, Any], arrays: Arrays) -> Fitted:
         lags=lags,
         regressors=regressors,
         network=network,
-        params=tuple(array(arrays, f"params.{k}", s) for k, s in shapes.items()),
-        noise=array(arrays, "noise", (outputs,)),
+        params=tuple(
+            bounded(arrays, f"params.{k}", s, loose=loose) for k, s in shapes.items()
+        ),
+        noise=bounded(arrays, "noise", (outputs,), least=0.0, loose=loose),
         posterior=Posterior(
-            array(arrays, "posterior.std", (weights,)),
+            bounded(arrays, "posterior.std", (weights,), least=0.0, loose=True),
             covariance,
             read_prior_std(arrays, "posterior.prior_std", (weights,)),
         ),
-        start_outputs=array(arrays, "start_outputs", (outputs,)),
-        start_widths=tuple(int(n) for n in facts["start_widths"]),
+        start_outputs=bounded(arrays, "start_outputs", (outputs,)),
+        start_widths=start_widths,
         band_factors=read_factors(facts, outputs),
         weights_kept=int(facts["weights_kept"]),
         weights_total=int(facts["weights_total"]),
-        log_evidence=float(array(arrays, "log_evidence", ())),
-        outcome=Outcome[facts["outcome"]],
-        history=history,
+        log_evidence=float(
+            bounded(arrays, "log_evidence", (), most=LARGEST, loose=True)
+        ),
+        outcome=outcome,
+        history=read_history(facts, arrays),
         details=restored(facts["details"]),
         **more,
     )
@@ -123,12 +142,16 @@ def _run_parts(
     shape = np.shape(arrays["starts"])
     if len(shape) != 3 or shape[2] != outputs:
         raise ValueError(f"the start outputs have shape {shape}, which does not fit")
-    parts = (array(arrays, f"noise.{k}", (outputs,)) for k in Noise._fields)
+    loose = facts["outcome"] == Outcome.DIVERGED.name
+    parts = (
+        bounded(arrays, f"noise.{k}", (outputs,), most=LARGEST_EXPONENT, loose=loose)
+        for k in Noise._fields
+    )
     return {
         "window": None if facts["window"] is None else int(facts["window"]),
         "parts": Noise(*parts),
-        "starts": array(arrays, "starts", shape),
-        "start_std": array(arrays, "start_std", shape),
+        "starts": bounded(arrays, "starts", shape, loose=loose),
+        "start_std": bounded(arrays, "start_std", shape, least=0.0, loose=loose),
     }
 
 
@@ -141,6 +164,28 @@ def _check_structure(
         raise ValueError(f"the channels number {counts}, the lags are for others")
     if (network.widths[0], network.widths[-1]) != (len(regressors), lags.n_outputs):
         raise ValueError(f"the network has widths {network.widths}, which do not fit")
-    strangers = set(regressors) - set(lags.table)
-    if strangers:
-        raise ValueError(f"there is no regressor {strangers.pop()}")
+    if len(set(regressors)) < len(regressors):
+        raise ValueError("a regressor is there twice")
+    for signal, channel, lag in regressors:
+        ours, first, last = (
+            (lags.n_inputs, lags.delay, lags.delay + lags.input_lags)
+            if signal == "u"
+            else (lags.n_outputs, 1, lags.output_lags)
+        )
+        if not (channel < ours and first <= lag <= last):
+            raise ValueError(f"there is no regressor {signal, channel, lag}")
+
+
+def _check_start(
+    start: tuple[int, ...], lags: Lags, network: Network, total: int
+) -> None:
+    """Refuse sizes before the fit that are not those of this network."""
+    regressors = lags.n_inputs * (lags.input_lags + 1)
+    regressors += lags.n_outputs * lags.output_lags
+    if (start[0], start[-1]) != (regressors, lags.n_outputs):
+        raise ValueError(f"the widths at the start, {start}, do not fit the lags")
+    layers = sum(n * m for n, m in pairwise(start))
+    if layers + network.linear_path * start[0] * start[-1] != total:
+        raise ValueError(f"the widths at the start, {start}, have no {total} weights")
+    if total > LARGEST_START or len(start) < len(network.widths):
+        raise ValueError(f"the widths at the start, {start}, are of no fit")

@@ -16,6 +16,12 @@ SCALES = ("u_mean", "u_std", "y_mean", "y_std")
 # A float that JSON cannot write is stored as {"float": "nan"}.
 FLOAT_TAG = "float"
 
+# Numbers beyond these come from no fit, and their products overflow: in the data's
+# units, and scaled.
+LARGEST, LARGEST_SCALED = 1e100, 1e30
+# Of numbers whose exponential is taken.
+LARGEST_EXPONENT = 200.0
+
 Arrays = dict[str, NDArray[np.float64]]
 
 
@@ -33,7 +39,45 @@ def read_scaling(arrays: Arrays, inputs: int, outputs: int) -> Scaling:
     """Return the scaling in a file."""
     sizes = (inputs, inputs, outputs, outputs)
     pairs = zip(SCALES, sizes, strict=True)
-    return Scaling(*(array(arrays, f"scaling.{k}", (n,)) for k, n in pairs))
+    found = Scaling(
+        *(bounded(arrays, f"scaling.{k}", (n,), most=LARGEST) for k, n in pairs)
+    )
+    if not ((found.u_std > 0.0).all() and (found.y_std > 0.0).all()):
+        raise ValueError("a standard deviation of the scaling is not above zero")
+    return found
+
+
+def untimed(value: Any) -> Any:
+    """Return plain values without how long anything took: it is no property."""
+    if isinstance(value, dict):
+        return {k: untimed(own) for k, own in value.items() if k != "seconds"}
+    return [untimed(own) for own in value] if isinstance(value, list) else value
+
+
+def history_names(history: Mapping[str, Any]) -> list[str]:
+    """Return the figures of a fit that are kept."""
+    return [key for key in history if key != "seconds"]
+
+
+def history_arrays(history: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a fit, cycle by cycle, as arrays."""
+    return {f"history.{key}": history[key] for key in history_names(history)}
+
+
+def read_history(facts: Mapping[str, Any], arrays: Arrays) -> Arrays:
+    """Return the figures of a fit, cycle by cycle."""
+    found = {key: arrays.get(f"history.{key}") for key in facts["history"]}
+    cycles = found.get("cost", np.zeros(0))
+    known: Arrays = {}
+    for key, values in found.items():
+        if values is None or values.ndim != 1 or values.dtype != np.float64:
+            raise ValueError(f"the history of {key!r} is missing or no row of numbers")
+        if cycles is None or len(values) != len(cycles):
+            raise ValueError("figures of the history differ in length")
+        known[key] = values
+    if known and not {"cost", "kept"} <= set(known):
+        raise ValueError("the history lacks the cost, or what was kept")
+    return known
 
 
 def read_factors(facts: Mapping[str, Any], outputs: int) -> BandFactors:
@@ -66,7 +110,12 @@ def read_prior_std(
     arrays: Arrays, key: str, shape: tuple[int, ...]
 ) -> NDArray[np.float64]:
     """Return prior standard deviations, NaN in files of earlier versions."""
-    return array(arrays, key, shape) if key in arrays else np.full(shape, np.nan)
+    if key not in arrays:
+        return np.full(shape, np.nan)
+    values = array(arrays, key, shape)
+    if (values < 0.0).any():
+        raise ValueError(f"the array {key!r} holds a negative deviation")
+    return values
 
 
 def array(arrays: Arrays, key: str, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -79,6 +128,47 @@ def array(arrays: Arrays, key: str, shape: tuple[int, ...]) -> NDArray[np.float6
             f"the array {key!r} has shape {values.shape} and type {values.dtype}, "
             f"expected {shape} and float64"
         )
+    return values
+
+
+def bounded(
+    arrays: Arrays,
+    key: str,
+    shape: tuple[int, ...],
+    *,
+    most: float = LARGEST_SCALED,
+    least: float | None = None,
+    loose: bool = False,
+) -> NDArray[np.float64]:
+    """Return an array of the expected shape whose numbers can be calculated with.
+
+    Parameters
+    ----------
+    least, most
+        Bounds; those below are ``-most`` if not given.
+    loose
+        Let values that are not finite pass: those of a fit that diverged.
+    """
+    values = array(arrays, key, shape)
+    least = -most if least is None else least
+    good = (values >= least) & (values <= most)
+    if not (good | ~np.isfinite(values) if loose else good).all():
+        raise ValueError(f"the array {key!r} holds values beyond {least:g} to {most:g}")
+    return values
+
+
+def covariances(
+    arrays: Arrays, key: str, shape: tuple[int, ...], *, loose: bool = False
+) -> NDArray[np.float64]:
+    """Return a covariance, or a stack of them: finite, symmetric, variances not < 0."""
+    values = bounded(arrays, key, shape, loose=loose)
+    if not loose:
+        size = np.abs(values).max(initial=0.0)
+        turned = np.swapaxes(values, -1, -2)
+        if np.abs(values - turned).max(initial=0.0) > 1e-6 * size:
+            raise ValueError(f"the array {key!r} is not symmetric")
+        if np.diagonal(values, axis1=-2, axis2=-1).min(initial=0.0) < -1e-9 * size:
+            raise ValueError(f"the array {key!r} holds a negative variance")
     return values
 
 

@@ -17,7 +17,12 @@ from sparsid.results.storage.parts import (
     Arrays,
     array,
     as_arrays,
+    bounded,
+    covariances,
+    history_arrays,
+    history_names,
     read_factors,
+    read_history,
     read_scaling,
     restored,
     scaling_arrays,
@@ -36,7 +41,7 @@ RESIDUAL = ("past", "inputs", "runs", "constant", "covariance")
 def to_arrays(fitted: FittedSimulator) -> Arrays:
     """Return what a file holds as arrays."""
     values: dict[str, Any] = scaling_arrays(fitted.scaling)
-    values |= {f"history.{key}": v for key, v in fitted.history.items()}
+    values |= history_arrays(fitted.history)
     values |= {f"residual.{key}": getattr(fitted.residual, key) for key in RESIDUAL}
     for k, member in enumerate(fitted.members):
         head = f"member{k}"
@@ -71,7 +76,7 @@ def to_facts(fitted: FittedSimulator) -> dict[str, Any]:
         "weights_kept": fitted.weights_kept,
         "weights_total": fitted.weights_total,
         "outcome": fitted.outcome.name,
-        "history": list(fitted.history),
+        "history": history_names(fitted.history),
         "details": fitted.details,
     }
 
@@ -92,11 +97,8 @@ def from_file(facts: Mapping[str, Any], arrays: Arrays) -> FittedSimulator:
         _member(restored(own), arrays, f"member{k}", nu, ny)
         for k, own in enumerate(facts["members"])
     )
-    if not members:
-        raise ValueError("there is no member")
-    start_samples = int(facts["start_samples"])
-    if start_samples < 1:
-        raise ValueError(f"start_samples is {start_samples}")
+    if len({(m.structure.sizes.states, m.structure.name) for m in members}) > 1:
+        raise ValueError("the members are not of one kind")
     return FittedSimulator(
         channels,
         read_scaling(arrays, nu, ny),
@@ -104,13 +106,13 @@ def from_file(facts: Mapping[str, Any], arrays: Arrays) -> FittedSimulator:
         delays,
         members,
         _residual(arrays, nu, ny),
-        start_samples,
+        facts["start_samples"],
         read_factors(facts, ny),
         # Earlier versions wrote the mean over members.
         round(facts["weights_kept"]),
         int(facts["weights_total"]),
         Outcome[facts["outcome"]],
-        {key: arrays[f"history.{key}"] for key in facts["history"]},
+        read_history(facts, arrays),
         restored(facts["details"]),
     )
 
@@ -129,7 +131,8 @@ def _member(
         if not (0 <= i < rows and 0 <= j < columns):
             raise ValueError(f"{matrix} has no entry {i}, {j}")
     poles = tuple(Pole(**pole) for pole in facts["poles"])
-    if not all(0 <= p.state < n - (p.kind == "pair") for p in poles):
+    taken = [p.state + k for p in poles for k in range(1 + (p.kind == "pair"))]
+    if len(set(taken)) < len(taken) or max(taken, default=0) >= n:
         raise ValueError(f"the poles of {head} do not fit {n} states")
     kinds = np.array(facts["kinds"], dtype=np.int64).reshape(-1)
     if len(kinds) != nn or not ((kinds >= 0) & (kinds < 6)).all():
@@ -139,6 +142,10 @@ def _member(
         array(arrays, f"{head}.{key}", shape)
         for key, shape in zip(DRAWN, shapes, strict=True)
     ]
+    for key, shape in zip(DRAWN[:2], shapes[:2], strict=True):
+        bounded(arrays, f"{head}.{key}", shape)
+    if not (drawn[2] >= 0.0).all() or not (drawn[3][0] < drawn[3][1]).all():
+        raise ValueError(f"the limits of {head} leave no room")
     structure = Structure(
         str(facts["structure"]),
         sizes,
@@ -153,9 +160,13 @@ def _member(
     both = (p + n,)
     own_shapes = ((p,), (n,), (n,), (n, n), (p + n, p + n), (p,), both)
     own = {
-        key: _finite(array(arrays, f"{head}.{key}", shape))
+        key: bounded(arrays, f"{head}.{key}", shape)
         for key, shape in zip((*OWN, *PRIOR), own_shapes, strict=True)
     }
+    covariances(arrays, f"{head}.covariance", (p + n, p + n))
+    if not ((own["prior_std"] >= 0.0).all() and (own["prior_variance"] > 0.0).all()):
+        raise ValueError(f"a prior deviation of {head} is not positive")
+    _check_runs(structure, own, head)
     noise = tuple(_noise(arrays, f"{head}.noise{o}") for o in range(outputs))
     evidence = float(facts["log_evidence"])
     return SimulatorMember(
@@ -173,7 +184,7 @@ def _seen(arrays: Arrays, head: str, size: int) -> Seen | None:
         return None
     shapes = {"mean": (size,), "whitening": (size, size), "largest": ()}
     mean, whitening, largest = (
-        _finite(array(arrays, f"{head}.{key}", shape)) for key, shape in shapes.items()
+        bounded(arrays, f"{head}.{key}", shape) for key, shape in shapes.items()
     )
     return Seen(mean, whitening, float(largest))
 
@@ -186,9 +197,9 @@ def _noise(arrays: Arrays, head: str) -> Autoregression:
     shapes = ((order + 1, max(order, 1)), (order + 1,), (ahead,))
     pairs = zip(NOISE, shapes, strict=True)
     found = Autoregression(
-        *(_finite(array(arrays, f"{head}.{key}", shape)) for key, shape in pairs)
+        *(bounded(arrays, f"{head}.{key}", shape) for key, shape in pairs)
     )
-    if not (found.variances > 0.0).all():
+    if not ((found.variances > 0.0).all() and (found.ahead > 0.0).all()):
         raise ValueError("a variance of the noise is not positive")
     return found
 
@@ -198,12 +209,21 @@ def _residual(arrays: Arrays, inputs: int, outputs: int) -> ResidualModel:
     ny = outputs
     shapes = ((lags[0], ny, ny), (lags[1], ny, inputs), (lags[2], ny, ny))
     pairs = zip(RESIDUAL, (*shapes, (ny,), (ny, ny)), strict=True)
-    return ResidualModel(
-        *(_finite(array(arrays, f"residual.{key}", shape)) for key, shape in pairs)
+    found = ResidualModel(
+        *(bounded(arrays, f"residual.{key}", shape) for key, shape in pairs)
     )
+    covariances(arrays, "residual.covariance", (ny, ny))
+    return found
 
 
-def _finite(values: Any) -> Any:
-    if not np.isfinite(values).all():
-        raise ValueError("an array holds values that are not finite")
-    return values
+def _check_runs(structure: Structure, own: Mapping[str, Any], head: str) -> None:
+    """Refuse a member whose start states cannot be looked for.
+
+    The root of the covariance of its states has to have an inverse: it is lower
+    triangular with a positive diagonal.
+    """
+    root = own["state_root"]
+    if not (np.diagonal(root) > 0.0).all() or np.triu(root, 1).any():
+        raise ValueError(f"{head}.state_root is no root of a covariance")
+    if not np.isfinite(structure.matrices(own["theta"])).all():
+        raise ValueError(f"the matrices of {head} are not finite")

@@ -1,0 +1,1 @@
+"""Attacks on the program: malformed inputs, hostile model files, kills."""
