@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,9 @@ from sparsid import datasets, errors
 from sparsid.cli import app as commands
 from sparsid.cli.app import app
 from sparsid.cli.data import load_data
-from sparsid.cli.progress import FitProgress, Interrupt, TimeLeft
+from sparsid.cli.progress import FitProgress, TimeLeft
 from sparsid.cli.results import FILES, PICTURES, ResultFolder, write_predictions
+from sparsid.cli.signals import Interrupt, repeating
 from sparsid.data.files import write_csv
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
@@ -813,6 +816,21 @@ def test_ctrl_c_after_the_fit_was_not_heard(
         found = json.loads((tmp_path / "r/result.json").read_text())
         assert found["files"] == left
         assert found["stopped"] is True
+
+
+def test_ctrl_c_in_a_callback_was_lost_with_a_traceback() -> None:
+    told: list[Any] = []
+    heard = repeating(told.append)
+    heard(SimpleNamespace(exc_type=ValueError))
+    assert len(told) == 1
+
+    def lose() -> None:
+        heard(SimpleNamespace(exc_type=KeyboardInterrupt))
+        time.sleep(60.0)
+
+    with pytest.raises(KeyboardInterrupt):
+        lose()
+    assert len(told) == 1
 
 
 def test_a_signal_that_an_import_swallowed_ended_nothing(
