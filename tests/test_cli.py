@@ -1109,6 +1109,24 @@ def test_results_were_lost_if_their_place_was_taken_during_the_fit(
     assert not list(tmp_path.rglob("*.part"))
 
 
+@pytest.mark.parametrize("there", [True, False])
+def test_the_second_of_two_runs_replaced_the_results_of_the_first(
+    tmp_path: Path, there: bool
+) -> None:
+    out = tmp_path / "r"
+    if there:
+        out.mkdir()
+    with ResultFolder(out, False) as first, ResultFolder(out, False) as second:
+        (first.part / "result.json").write_text("first")
+        (second.part / "result.json").write_text("second")
+        first.publish()
+        with pytest.raises(OSError, match="are kept in") as failed:
+            second.publish()
+    assert (out / "result.json").read_text() == "first"
+    kept = Path(str(failed.value).split("are kept in ")[1])
+    assert (kept / "result.json").read_text() == "second"
+
+
 def test_results_stay_where_they_are_if_no_other_place_takes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
