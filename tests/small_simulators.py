@@ -110,7 +110,7 @@ def made_narx(linear_path: bool = False, activation: str = "tanh") -> NARX:
         weights_total=network.weights,
         log_evidence=1.0,
         outcome=Outcome.CONVERGED,
-        history={},
+        history={"cost": np.zeros(1), "kept": np.ones(1)},
         details={},
     )
     return model

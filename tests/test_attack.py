@@ -13,7 +13,7 @@ TOOLS = Path(__file__).parents[1] / "tools"
 @pytest.mark.parametrize(
     "share",
     [
-        ["--inputs", "30", "--models", "0"],
+        ["--inputs", "20", "--models", "0"],
         ["--inputs", "0", "--models", "60", "--kinds", "linear"],
     ],
 )

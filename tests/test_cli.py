@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from sparsid.cli import app as commands
 from sparsid.cli.app import app
 from sparsid.cli.data import load_data
 from sparsid.cli.results import FILES, PICTURES, ResultFolder, write_predictions
-from sparsid.cli.signals import Interrupt
+from sparsid.cli.signals import Interrupt, repeating
 from sparsid.data.files import write_csv
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
@@ -841,6 +843,21 @@ def test_ctrl_c_after_the_fit_was_not_heard(
         assert found["stopped"] is True
 
 
+def test_ctrl_c_in_a_callback_was_lost_with_a_traceback() -> None:
+    told: list[Any] = []
+    heard = repeating(told.append)
+    heard(SimpleNamespace(exc_type=ValueError))
+    assert len(told) == 1
+
+    def lose() -> None:
+        heard(SimpleNamespace(exc_type=KeyboardInterrupt))
+        time.sleep(60.0)
+
+    with pytest.raises(KeyboardInterrupt):
+        lose()
+    assert len(told) == 1
+
+
 def test_a_signal_that_an_import_swallowed_ended_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -1095,6 +1112,24 @@ def test_results_were_lost_if_their_place_was_taken_during_the_fit(
     assert sparsid.load(kept / "model.sparsid").max_lag_ == 2
     assert [p.name for p in out.iterdir()] == ["theirs"]
     assert not list(tmp_path.rglob("*.part"))
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_second_of_two_runs_replaced_the_results_of_the_first(
+    tmp_path: Path, there: bool
+) -> None:
+    out = tmp_path / "r"
+    if there:
+        out.mkdir()
+    with ResultFolder(out, False) as first, ResultFolder(out, False) as second:
+        (first.part / "result.json").write_text("first")
+        (second.part / "result.json").write_text("second")
+        first.publish()
+        with pytest.raises(OSError, match="are kept in") as failed:
+            second.publish()
+    assert (out / "result.json").read_text() == "first"
+    kept = Path(str(failed.value).split("are kept in ")[1])
+    assert (kept / "result.json").read_text() == "second"
 
 
 def test_results_stay_where_they_are_if_no_other_place_takes_them(

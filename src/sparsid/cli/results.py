@@ -49,7 +49,7 @@ class ResultFolder:
     """
 
     def __init__(self, out: Path, overwrite: bool) -> None:
-        self.out = out
+        self.out, self.overwrite = out, overwrite
         self._home = _nearest_folder(out)
         self._left = False
         _check_places(out)
@@ -107,6 +107,8 @@ class ResultFolder:
         leaving = [name for name in ours if os.path.lexists(self.out / name)]
         if reported and (self.out / PICTURES).is_dir() and PICTURES not in leaving:
             leaving.append(PICTURES)
+        if leaving and not self.overwrite:
+            raise OSError(f"it got {', '.join(leaving)} from somebody else meanwhile")
         moves = [(self.out / name, old / name) for name in leaving]
         moves += [(self.part / name, self.out / name) for name in names]
         if PICTURES in leaving:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+# Seconds after which one that was lost comes again.
+AGAIN_AFTER = 0.1
 
 # Whether one came: an import may swallow what is raised in the middle of it.
 _came = False
@@ -19,6 +24,24 @@ def listen() -> None:
     """End the command at Ctrl-C and SIGTERM, in good order."""
     for number in SIGNALS:
         signal.signal(number, _end)
+    sys.unraisablehook = repeating(sys.unraisablehook)
+
+
+def repeating(hook: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """Return a hook for errors that nobody can catch: a Ctrl-C among them comes again.
+
+    It was raised where Python can only ignore it, as in a callback of a library.
+    """
+
+    def heard(error: Any) -> None:
+        if not issubclass(error.exc_type, KeyboardInterrupt):
+            hook(error)
+            return
+        again = threading.Timer(AGAIN_AFTER, os.kill, (os.getpid(), signal.SIGINT))
+        again.daemon = True
+        again.start()
+
+    return heard
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -33,6 +33,8 @@ from sparsid.results.surprise import Seen
 # Arrays of a member, and of the structure in it.
 OWN = ("theta", "start", "state_mean", "state_root", "covariance")
 PRIOR = ("prior_std", "prior_variance")
+# Signals that hardly moved are divided by how little they did.
+LARGEST_WHITENING = 1e30
 DRAWN = ("fixed", "factors", "limits", "bounds")
 NOISE = ("predictors", "variances", "ahead")
 RESIDUAL = ("past", "inputs", "runs", "constant", "covariance")
@@ -184,7 +186,8 @@ def _seen(arrays: Arrays, head: str, size: int) -> Seen | None:
         return None
     shapes = {"mean": (size,), "whitening": (size, size), "largest": ()}
     mean, whitening, largest = (
-        bounded(arrays, f"{head}.{key}", shape) for key, shape in shapes.items()
+        bounded(arrays, f"{head}.{key}", shape, most=LARGEST_WHITENING)
+        for key, shape in shapes.items()
     )
     return Seen(mean, whitening, float(largest))
 
