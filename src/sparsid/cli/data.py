@@ -96,15 +96,7 @@ def load_data(
     shape = shape or Shape()
     if not files:
         given = (inputs, outputs, test_fraction, shape or None, *table.values())
-        if any(value is not None for value in given):
-            raise InputError(
-                "columns, a sampling time, a test fraction or options that shape data "
-                "were given but no file: "
-                "name the files, or leave these options out to identify the benchmark"
-            )
-        if benchmark is not None:
-            return benchmark_data(datasets.load(benchmark))
-        return benchmark_data(datasets.default())
+        return _without_files(given, benchmark)
     if benchmark is not None:
         raise InputError("files and --benchmark were given: leave one of them out")
     fraction = DEFAULT_TEST_FRACTION if test_fraction is None else test_fraction
@@ -139,6 +131,19 @@ def load_data(
         f"last {100 * fraction:g} % of each record",
         _held_back=last,
     )
+
+
+def _without_files(given: tuple[Any, ...], benchmark: str | None) -> Data:
+    """Return a benchmark; refuse what is said about files."""
+    if any(value is not None for value in given):
+        raise InputError(
+            "columns, a sampling time, a test fraction or options that shape data "
+            "were given but no file: "
+            "name the files, or leave these options out to identify the benchmark"
+        )
+    if benchmark is not None:
+        return benchmark_data(datasets.load(benchmark))
+    return benchmark_data(datasets.default())
 
 
 def shaped(record: Record, steps: Steps) -> Record:
