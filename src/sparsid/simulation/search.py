@@ -83,8 +83,9 @@ ROUNDS = (
     Round(6, 3, 20, 3, 40, 1.15, 2),
     Round(6, 3, 40, 3, 80, 1.0, 1),
 )
-# An evaluation with more multiplications than this is costly: about 10 ms.
-COSTLY = 35e6
+# An evaluation with more multiplications than this is costly: about 10 ms. One with
+# fewer than this is cheap, and twice as many members are begun.
+COSTLY, CHEAP = 35e6, 8e6
 # Multiplications that a round may take: half a minute, about, on two cores. Candidates
 # are left out, the least promising first, until it does; one is always tried.
 EFFORT_FIRST, EFFORT = 400e9, 250e9
@@ -533,7 +534,9 @@ class Search:
         return taken
 
     def _starts(self, trial: Trial, plan: Round) -> int:
-        return plan.fewer if self._costly(trial) else plan.starts
+        if self._costly(trial):
+            return plan.fewer
+        return 2 * plan.starts if trial.candidate.work < CHEAP else plan.starts
 
     def _expect(self, k: int, trials: Sequence[Trial], variants: int) -> None:
         """Plan the time of a round, and of all that follows if most candidates stay."""
