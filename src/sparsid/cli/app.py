@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sparsid.cli import options as o
+from sparsid.cli.app_command import app_command
 from sparsid.cli.reproduce import studies
 from sparsid.cli.terminal import Commands
 from sparsid.errors import InputError
@@ -57,6 +58,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(studies, name="reproduce")
+app.command("app")(app_command)
 
 
 def main() -> None:

@@ -484,3 +484,8 @@ def _found(table: Table, choice: Choice, what: str) -> list[str] | None:
         if found.count(name) > 1:
             raise InputError(f"{what} has {shown(name)} more than once: give it once.")
     return found
+
+
+def read_table(path: str | Path) -> Table:
+    """Return all columns of a file, before any of them is an input or an output."""
+    return next(_tables(Path(path), None, None))

@@ -90,6 +90,7 @@ class _Fit:
         )
         self.stopped = False
         self.best_error = self.linear_error = np.inf
+        self.linear_name = ""
 
     def _signals(self, stretches: Sequence[Record]) -> Signals:
         scaling = self.scaling
@@ -110,6 +111,7 @@ class _Fit:
         search, budget = self.search, self.wanted.budget
         linear = search.linear(self.wanted.states)
         self.linear_error = linear.errors.rms
+        self.linear_name = _linear_name(linear)
         self.best_error = self.linear_error
         self._say(f"linear model of order {linear.order} found", 1, 1)
         best: Trial | None = None
@@ -158,9 +160,18 @@ class _Fit:
                 1.0,
                 time.perf_counter() - self.began,
                 text=text,
+                candidates=tuple(self._tried()),
             )
             self.stopped = bool(self.report(progress)) or self.stopped
         return self.stopped
+
+    def _tried(self) -> list[tuple[str, float]]:
+        """Return what has been tried so far, with its held-out error."""
+        tried = []
+        if np.isfinite(self.linear_error):
+            tried.append((self.linear_name, float(self.linear_error)))
+        trials = [t for t in self.search.trials if np.isfinite(t.rms)]
+        return tried + [(t.name, float(t.rms)) for t in trials]
 
     # -- the end ---------------------------------------------------------------------
 
@@ -169,7 +180,7 @@ class _Fit:
         copies = [[_coloured(copy)] for copy in linear.folds]
         runs = self.whole.runs(linear.delays)
         member = _coloured(linear.member.shown(runs))
-        name = f"linear, {linear.order} states"
+        name = _linear_name(linear)
         return self._result(name, linear.delays, [member], copies, linear)
 
     def _ensemble(self, best: Trial, linear: LinearFound) -> FittedSimulator:
@@ -238,9 +249,9 @@ class _Fit:
         linear: LinearFound,
         held_out: FoldRuns,
     ) -> dict[str, Any]:
-        tried = [(f"linear, {linear.order} states", self.linear_error)]
-        tried += [(t.name, t.rms) for t in self.search.trials if np.isfinite(t.rms)]
-        trials = [{"name": what, "held_out_error": error} for what, error in tried]
+        trials = [
+            {"name": what, "held_out_error": error} for what, error in self._tried()
+        ]
         notes = list(self.search.notes)
         if self.part is not self.whole:
             notes.append(
@@ -275,6 +286,10 @@ class _Fit:
             counts = counts + run.seen.sum(0)
         scale: Values = self.scaling.unscale_y_std(np.sqrt(squares / counts))
         return scale
+
+
+def _linear_name(linear: LinearFound) -> str:
+    return f"linear, {linear.order} states"
 
 
 def _coloured(member: Member) -> Member:
