@@ -1,8 +1,7 @@
 """Recordings: what was measured, when, and in which units."""
 
 import math
-import numbers
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from sparsid.data.sampling_time import INDEX_KINDS, index_samples, sampling_time
+from sparsid.data.door import (
+    channels_of,
+    check_indices,
+    check_names,
+    check_values,
+    labels,
+    whole_number,
+)
+from sparsid.data.sampling_time import sampling_time
+from sparsid.data.shapes import Shaping
+from sparsid.data.shaping import Step
 from sparsid.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,14 +27,12 @@ if TYPE_CHECKING:
 
 # Two sampling times count as equal within this share: a file rounds its time stamps.
 DT_TOLERANCE = 1e-6
-# Values up to this size can be squared and summed without overflow.
-LARGEST = 1e100
 # Where a table keeps what it cannot say itself: `frame.attrs[NOTES]`.
 NOTES = "sparsid"
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
-class Record:
+class Record(Shaping):
     """One recording of inputs and outputs at a fixed sampling time.
 
     Parameters
@@ -46,6 +53,12 @@ class Record:
         Name of the recording, for reports.
     start
         Number of the first sample inside the recording this one was cut from.
+
+    Attributes
+    ----------
+    history
+        What was done to the measured values, step by step: see `resample`, `detrend`
+        and the other methods that shape. `notes` tells it in words.
     """
 
     u: Float[np.ndarray, "time inputs"]
@@ -57,6 +70,7 @@ class Record:
     output_units: tuple[str, ...]
     name: str
     start: int
+    history: tuple[Step, ...]
 
     def __init__(
         self,
@@ -71,10 +85,10 @@ class Record:
         name: str = "",
         start: int = 0,
     ) -> None:
-        y_values, y_columns = _channels(y, "y")
+        y_values, y_columns = channels_of(y, "y")
         if y_values.shape[1] == 0:
             raise InputError("y has no channels: a record needs at least one output.")
-        u_values, u_columns = _channels(
+        u_values, u_columns = channels_of(
             np.empty((len(y_values), 0)) if u is None else u, "u"
         )
         if len(u_values) != len(y_values):
@@ -82,22 +96,60 @@ class Record:
                 f"y has {len(y_values)} samples but u has {len(u_values)}: both need "
                 "the same number (arrays are (time, channel))."
             )
-        _check_indices(u, y)
-        u_names = _labels(input_names, u_columns, "input_names")
-        y_names = _labels(output_names, y_columns, "output_names")
-        _check_names(u_names + y_names)
-        _check_values(u_values, u_names)
-        _check_values(y_values, y_names)
+        check_indices(u, y)
+        u_names = labels(input_names, u_columns, "input_names")
+        y_names = labels(output_names, y_columns, "output_names")
+        check_names(u_names + y_names)
+        check_values(u_values, u_names)
+        check_values(y_values, y_names)
         vars(self).update(
             u=u_values,
             y=y_values,
             dt=sampling_time(dt),
             input_names=u_names,
             output_names=y_names,
-            input_units=_labels(input_units, ("",) * len(u_names), "input_units"),
-            output_units=_labels(output_units, ("",) * len(y_names), "output_units"),
+            input_units=labels(input_units, ("",) * len(u_names), "input_units"),
+            output_units=labels(output_units, ("",) * len(y_names), "output_units"),
             name=name,
-            start=_whole(start, "start"),
+            start=whole_number(start, "start"),
+            history=(),
+        )
+
+    @classmethod
+    def from_channels(
+        cls,
+        inputs: Mapping[str, Any] | None,
+        outputs: Mapping[str, Any],
+        dt: float | None = None,
+        *,
+        units: Mapping[str, str] | None = None,
+        name: str = "",
+        smooth: bool = True,
+    ) -> "Record":
+        """Return one record of channels that have clocks of their own.
+
+        Each channel is resampled as `resample` does; its steps may differ. The record
+        reaches over the time that all have in common. Where a clock makes a step of
+        more than three usual ones there is a gap.
+
+        Parameters
+        ----------
+        inputs, outputs
+            By name: a pair of times and values, or a Series whose index is the time.
+            Times are seconds, dates or durations.
+        dt
+            Sampling time in seconds; None: the longest usual step of any channel.
+        units
+            By name.
+        name
+            Of the record.
+        smooth
+            As for `resample`.
+        """
+        from sparsid.data.clocks import record_of_channels
+
+        return record_of_channels(
+            inputs or {}, outputs, dt, units=units or {}, name=name, smooth=smooth
         )
 
     def _cut(self, first: int, stop: int, start: int | None = None) -> "Record":
@@ -113,6 +165,20 @@ class Record:
             start=self.start + first if start is None else start,
         )
         return cut
+
+    def _with(self, **changes: Any) -> "Record":
+        """Return the same with other values; the checks at the door are not repeated.
+
+        The number of channels may change only together with names and units.
+        """
+        changed = object.__new__(Record)
+        for side in ("u", "y"):
+            if side in changes:
+                values = np.array(changes[side], dtype=np.float64)
+                values.flags.writeable = False
+                changes[side] = values
+        vars(changed).update(vars(self), **changes)
+        return changed
 
     def _placed(self, rows: Any) -> "Record":
         """Return the samples under other numbers, with NaN for those between them."""
@@ -180,7 +246,7 @@ class Record:
 
     def blocks(self, n: int) -> list["Record"]:
         """Return n contiguous records of nearly equal length."""
-        if not 1 <= _whole(n, "n") <= len(self):
+        if not 1 <= whole_number(n, "n") <= len(self):
             raise InputError(
                 f"A record of {len(self)} samples cannot be cut into {n} blocks: "
                 f"choose between 1 and {len(self)}."
@@ -287,135 +353,3 @@ def _runs(mask: Any) -> list[tuple[int, int]]:
     padded = np.concatenate([[False], mask, [False]])
     edges = np.flatnonzero(padded[1:] != padded[:-1]).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))
-
-
-def _channels(data: Any, what: str) -> tuple[Any, tuple[str, ...]]:
-    """Return a private (time, channel) copy, and the names its columns have."""
-    columns = getattr(data, "columns", [getattr(data, "name", None)])
-    values = _numbers(data, what)
-    if values.ndim not in (1, 2):
-        raise InputError(
-            f"{what} has {values.ndim} dimensions, shape {values.shape}: give one "
-            "channel as 1-D or several as (time, channel)."
-        )
-    if len(values) == 0:
-        hint = " (None stands for no inputs)" if what == "u" else ""
-        raise InputError(f"{what} is empty: a record needs samples{hint}.")
-    values = values[:, None] if values.ndim == 1 else values
-    if all(isinstance(column, str) for column in columns):
-        return values, tuple(columns)
-    count = values.shape[1]
-    return values, (what,) if count == 1 else tuple(
-        f"{what}{k + 1}" for k in range(count)
-    )
-
-
-def _check_indices(u: Any, y: Any) -> None:
-    """Refuse tables whose rows are not aligned, or do not follow each other."""
-    indices = [data.index for data in (u, y) if hasattr(data, "iloc")]
-    if not indices:
-        return
-    import pandas as pd
-
-    if len(indices) == 2 and not indices[0].equals(indices[1]):
-        raise InputError(
-            "u and y have different indices: align them first, for example with "
-            "u.loc[y.index]."
-        )
-    index = indices[0]
-    # What is always even, or no clock, need not be looked through.
-    even = isinstance(index, pd.RangeIndex) and index.step > 0
-    if even or index.dtype.kind not in INDEX_KINDS:
-        return
-    plain = "If the index is no clock, drop it: reset_index(drop=True)."
-    try:
-        samples, _ = index_samples(index)
-    except InputError as error:
-        raise InputError(f"{error} {plain}") from None
-    jumps = np.flatnonzero(np.diff(samples) != 1)
-    if jumps.size:
-        row = int(jumps[0])
-        raise InputError(
-            f"The index jumps from {index[row]} to {index[row + 1]} at row {row + 1}, "
-            "but the rows of a record follow each other: give the tables to fit(u, y) "
-            "or to sparsid.data.tables.records_from_frames, which cut them at jumps, "
-            f"or split them. {plain}"
-        )
-
-
-def _numbers(data: Any, what: str) -> Any:
-    """Return the data as a new float64 array, or say what is no number."""
-    if hasattr(data, "isna"):
-        # pandas knows several ways to write "missing"; NaN is ours.
-        data = data.to_numpy(na_value=np.nan)
-    elif np.ma.isMaskedArray(data):
-        data = np.ma.filled(data.astype(np.float64), np.nan)
-    try:
-        values = np.asarray(data)
-    except ValueError as error:
-        raise InputError(
-            f"{what} has rows of different lengths: every sample needs all channels."
-        ) from error
-    if values.dtype.kind not in "biuf":
-        for position, value in np.ndenumerate(values):
-            if value is not None and not isinstance(value, numbers.Real):
-                raise InputError(
-                    f"{what} holds {value!r} at sample {position[0] if position else 0}"
-                    ", but only real numbers are possible: convert it or leave the "
-                    "channel out."
-                )
-    values = values.astype(np.float64)
-    values.flags.writeable = False
-    return values
-
-
-def _check_values(values: Any, names: tuple[str, ...]) -> None:
-    infinite = np.argwhere(np.isinf(values))
-    if infinite.size:
-        sample, channel = infinite[0]
-        raise InputError(
-            f"Channel {names[channel]!r} is infinite at sample {sample}: mark missing "
-            "values with NaN."
-        )
-    huge = np.argwhere(np.abs(values) > LARGEST)
-    if huge.size:
-        sample, channel = huge[0]
-        raise InputError(
-            f"Channel {names[channel]!r} is {values[sample, channel]:g} at sample "
-            f"{sample}, but only values up to {LARGEST:g} can be computed with: "
-            "correct it, use another unit, or mark missing values with NaN."
-        )
-    empty = np.flatnonzero(np.isnan(values).all(axis=0))
-    if empty.size:
-        raise InputError(
-            f"Channel {names[empty[0]]!r} is NaN throughout: leave it out."
-        )
-
-
-def _labels(
-    given: str | Sequence[str] | None, default: tuple[str, ...], what: str
-) -> tuple[str, ...]:
-    """Return one text for each channel."""
-    texts = default if given is None else given
-    texts = (texts,) if isinstance(texts, str) else tuple(texts)
-    if len(texts) != len(default) or not all(isinstance(text, str) for text in texts):
-        raise InputError(
-            f"{what} is {list(texts)} but {len(default)} text(s) are needed, one for "
-            "each channel."
-        )
-    return texts
-
-
-def _check_names(names: tuple[str, ...]) -> None:
-    for name in names:
-        if names.count(name) > 1 or name == "time":
-            raise InputError(
-                f"The channel name {name!r} is taken ('time' always is): give each "
-                "input and output its own name with input_names and output_names."
-            )
-
-
-def _whole(value: Any, what: str) -> int:
-    if not isinstance(value, numbers.Integral):
-        raise InputError(f"{what} is {value!r} but must be a whole number.")
-    return int(value)

@@ -59,6 +59,9 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         """
         records = as_records(u, y, dt)
         self.fitted_ = self._fit(records, progress, scheduler)
+        shaping = [[step.plain() for step in r.history] for r in records]
+        if any(shaping):
+            self.fitted_.details["shaping"] = shaping
         return self
 
     def score(self, u: Any, y: Any = None) -> float:

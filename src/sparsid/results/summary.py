@@ -76,6 +76,11 @@ def _data_rows(fitted: FittedModel) -> list[Row]:
         ("inputs", joined(channels.input_names, channels.input_units) or "none"),
         ("outputs", joined(channels.output_names, channels.output_units)),
     ]
+    shaping = details.get("shaping", ())
+    told = dict.fromkeys(step["note"] for steps in shaping for step in steps)
+    lines += [("shaped", note) for note in list(told)[:LISTED_NOTES]]
+    if len(told) > LISTED_NOTES:
+        lines.append(("", f"and {len(told) - LISTED_NOTES} more steps"))
     notes = list(details.get("notes", ()))
     lines += [("note", note) for note in notes[:LISTED_NOTES]]
     if len(notes) > LISTED_NOTES:
