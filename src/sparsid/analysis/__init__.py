@@ -1,0 +1,1 @@
+"""Linear tools: steady states, linearisation, comparison of models."""
