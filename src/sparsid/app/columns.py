@@ -28,6 +28,8 @@ PREVIEW = 8
 # A value at an end of the range that is held for so many samples in a row, and in so
 # large a share of all, was cut off.
 CLIPPED_RUN, CLIPPED_SHARE = 5, 0.02
+# A signal that moves at fewer samples than this share is one of steps.
+MOVING = 0.5
 
 
 def described(table: Table) -> list[dict[str, Any]]:
@@ -87,9 +89,10 @@ def _figures(table: Table, name: str) -> dict[str, Any]:
 def _clipped(values: Any, end: float) -> bool:
     """Return whether a signal of many values rests at an end of its range."""
     at = values == end
-    # A signal of a few levels, such as a switch, is not cut off.
-    few = values[:: max(len(values) // 2000, 1)]
-    if np.unique(few).size < 20 or at.mean() < CLIPPED_SHARE:
+    # A signal of steps, such as a switch, is not cut off.
+    inside = ~at[1:] | ~at[:-1]
+    moving = (np.diff(values) != 0)[inside]
+    if not moving.size or moving.mean() < MOVING or at.mean() < CLIPPED_SHARE:
         return False
     edges = np.flatnonzero(np.diff(np.concatenate([[0], at.astype(np.int8), [0]])))
     return bool((edges[1::2] - edges[::2]).max() >= CLIPPED_RUN)

@@ -16,7 +16,7 @@ from sparsid.errors import InputError
 
 Step = dict[str, Any]
 # Kinds of trend that can be taken away.
-TRENDS = ("mean", "linear")
+TRENDS = {"constant": "mean", "linear": "straight line"}
 LARGEST_ORDER = 10
 
 
@@ -201,7 +201,7 @@ OPERATIONS: dict[str, Operation] = {
         _check_detrend,
         lambda records, step: [r.detrend(step["kind"]) for r in records],
         lambda step: f"records = [r.detrend({step['kind']!r}) for r in records]",
-        lambda step: f"without its {step['kind']}",
+        lambda step: f"without its {TRENDS[step['kind']]}",
     ),
     "filter": Operation(
         _check_filter,

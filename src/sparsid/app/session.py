@@ -255,8 +255,10 @@ class Session:
             self.kitchen.parts(recipe)
             identity = self._next("m")
             name = _text(name, "the name of the model") if name else ""
-            name = name or f"Model {identity[1:]}"
-            if any(m["name"] == name for m in self.state["models"]):
+            names = {m["name"] for m in self.state["models"]}
+            numbered = (f"Model {k}" for k in range(1, len(names) + 2))
+            name = name or next(n for n in numbered if n not in names)
+            if name in names:
                 name = f"{name} ({identity[1:]})"
             model = {"id": identity, "name": name, "settings": settings}
             model["recipe"] = recipe

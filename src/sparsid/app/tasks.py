@@ -188,9 +188,11 @@ class Bench:
 
     def export(self, wish: dict[str, Any]) -> Any:
         """Write a model for use elsewhere, as one archive."""
+        from sparsid.export.package import write_export
+
         folder = self.folder(wish["model"]) / "export"
         shutil.rmtree(folder, ignore_errors=True)
-        self.model(wish["model"]).fitted_.export(wish["to"], folder)
+        write_export(self.model(wish["model"]).fitted_, wish["to"], folder)
         archive = self.folder(wish["model"]) / "export.zip"
         files = sorted(p for p in folder.rglob("*") if p.is_file())
         with (

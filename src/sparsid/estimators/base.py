@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sparsid.data.record import Record
@@ -175,6 +175,33 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
             draws=draws,
             seed=seed,
         )
+
+    def compact(self, records: Any = None) -> Self:
+        """Return one model in place of an ensemble, to save, export and read.
+
+        It is the member whose free run is nearest to that of all of them;
+        ``fitted_.details["compact"]`` says how near.
+
+        Parameters
+        ----------
+        records
+            Records over whose inputs to compare; by default steps within the range of
+            the estimation records.
+        """
+        from sparsid.results.nearest import nearest_member
+
+        fitted = self._fitted
+        inputs = None
+        if records is not None:
+            found = as_records(records, None, fitted.channels.dt)
+            inputs = [part.u for r in found for part in r.segments()]
+        return self._with(nearest_member(fitted, inputs))
+
+    def _with(self, fitted: F) -> Self:
+        """Return an estimator with the same settings and another result."""
+        copy: Self = clone(self)
+        copy.fitted_ = fitted
+        return copy
 
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the model to one self-contained file."""

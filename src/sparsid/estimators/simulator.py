@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sparsid.data.record import Record
+from sparsid.data.tables import as_records
 from sparsid.errors import InputError
 from sparsid.estimators.base import Estimator
 from sparsid.fitting.progress import Report
@@ -100,6 +101,31 @@ class Simulator(Estimator[FittedSimulator]):
         return self._fitted.simulate(
             u, y_init, samples=samples, seed=seed, sampled=sampled
         )
+
+    def compact(self, records: Any = None) -> Simulator:
+        """Return one small model in place of the ensemble.
+
+        With the estimation records a member learns from the ensemble and loses weights
+        as long as copies of it, in blocks that they did not learn from, err at most
+        three per cent more than copies of the ensemble: 40 % of the weights are aimed
+        at. ``fitted_.details["compact"]`` has weights, both errors and their ratio.
+        Without records it is the member nearest to the ensemble, with nothing removed.
+
+        Parameters
+        ----------
+        records
+            A record or several ones: those that the model was estimated from.
+        """
+        if records is None or self._fitted.is_linear:
+            return super().compact(records)
+        from sparsid.simulation.compact import compacted
+
+        fitted = self._fitted
+        found = as_records(records, None, fitted.channels.dt)
+        for record in found:
+            fitted.channels.check(record)
+        workers = Wanted.checked(self.get_params()).workers
+        return self._with(compacted(fitted, found, workers))
 
     @property
     def log_evidence_(self) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,10 @@ from sparsid.kernel.runs import MATRICES
 
 Values = NDArray[np.float64]
 Whole = NDArray[np.int64]
+
+# What rows and columns of the matrices are of: states, neurons, or neither.
+_ROWS = dict(zip(MATRICES, "xxxnnyyy", strict=True))
+_COLUMNS = dict(zip(MATRICES, "xunxuxun", strict=True))
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,11 @@ class Pole:
         """How many there are."""
         return {"pair": 2, "real": 1, "leak": 1, "one": 0}[self.kind]
 
+    @property
+    def states(self) -> int:
+        """How many states it has."""
+        return 2 if self.kind == "pair" else 1
+
     def entries(self, p: Values) -> list[tuple[int, int, float, tuple[float, ...]]]:
         """Return row, column, value of the entries of A, and derivatives by ``p``."""
         i = self.state
@@ -126,6 +135,14 @@ class Pole:
             float(np.arctanh(d)),
             float(np.arctanh(np.clip(t / (1.0 + d), -inside, inside))),
         ]
+
+
+class Reduction(NamedTuple):
+    """A structure with less in it, and which parameters and states it still has."""
+
+    structure: Structure
+    parameters: NDArray[np.bool_]
+    states: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,52 +209,88 @@ class Structure:
             dtype=np.int64,
         )
 
-    def reduced(self, keep: NDArray[np.bool_]) -> tuple[Structure, NDArray[np.bool_]]:
-        """Return a structure with fewer parameters, and which of them it has.
-
-        Entries that are not kept are zero. Neurons that nothing follows from go, too,
-        with everything that leads to them.
+    def needed(
+        self, keep: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Return which states and which neurons still reach an output.
 
         Parameters
         ----------
         keep
-            For every parameter; those of poles stay in any case.
+            For every parameter, whether it stays.
         """
-        keep = keep.copy()
-        keep[: self.leading] = True
-        entries = list(zip(self.free, keep[self.leading :], strict=True))
-        sizes, matrices = self.sizes, self._by_name(self.fixed)
-        needed = (matrices["E"] != 0.0).any(0) | (matrices["G"] != 0.0).any(0)
-        for (matrix, _, j), stays in entries:
-            if matrix in "EG" and stays:
-                needed[j] = True
-        for k, (matrix, i, _) in enumerate(self.free):
-            if matrix in "FH" and not needed[i]:
-                keep[self.leading + k] = False
-        number = np.cumsum(needed) - 1
-        free = [
-            (
-                matrix,
-                int(number[i]) if matrix in "FH" else i,
-                int(number[j]) if matrix in "EG" else j,
+        moved = np.zeros(self.sizes.offsets[""], dtype=bool)
+        moved[self._places[keep[self.leading :]]] = True
+        for pole in self.poles:
+            for i, j, _, _ in pole.entries(np.ones(pole.parameters)):
+                moved[self.sizes.at("A", i, j)] = True
+        M = self._by_name(((self.fixed != 0.0) | moved).astype(float))
+        states, neurons = M["C"].any(0), M["G"].any(0)
+        # What leads to something needed is needed: as often as there are elements.
+        for _ in range(len(states) + len(neurons)):
+            neurons = neurons | M["E"][states].any(0)
+            states = states | M["A"][states].any(0) | M["F"][neurons].any(0)
+        if not states.any():
+            # A model without any state is no form of its own.
+            states[[p.state + k for p in self.poles[:1] for k in range(p.states)]] = 1
+        return states, neurons
+
+    def reduced(self, keep: NDArray[np.bool_]) -> Reduction:
+        """Return a structure with fewer parameters.
+
+        Entries that are not kept are zero. Neurons and states that nothing follows from
+        go, too, with everything that leads to them and with their poles.
+
+        Parameters
+        ----------
+        keep
+            For every parameter; those of poles stay as long as their states do.
+        """
+        states, neurons = self.needed(keep)
+        state, neuron = np.cumsum(states) - 1, np.cumsum(neurons) - 1
+        # Rows and columns of every matrix, by what they are of.
+        axes = {"x": (states, state), "n": (neurons, neuron)}
+        ends = {m: (_ROWS[m], _COLUMNS[m]) for m in MATRICES}
+
+        def moved(end: str, k: int) -> int:
+            return int(axes[end][1][k]) if end in axes else k
+
+        poles, stays = [], []
+        for pole in self.poles:
+            stays += [bool(states[pole.state])] * pole.parameters
+            if states[pole.state]:
+                poles.append(replace(pole, state=moved("x", pole.state)))
+        free = []
+        for (matrix, i, j), kept in zip(self.free, keep[self.leading :], strict=True):
+            there = (
+                axes[end][0][k] if end in axes else True
+                for end, k in zip(ends[matrix], (i, j), strict=True)
             )
-            for k, (matrix, i, j) in enumerate(self.free)
-            if keep[self.leading + k]
-        ]
-        fixed = [
-            m[needed] if name in "FH" else m[:, needed] if name in "EG" else m
-            for name, m in matrices.items()
-        ]
+            stays.append(bool(kept) and all(there))
+            if stays[-1]:
+                row, column = ends[matrix]
+                free.append((matrix, moved(row, i), moved(column, j)))
+        fixed = []
+        for name, values in self._by_name(self.fixed).items():
+            for axis, end in enumerate(ends[name]):
+                if end in axes:
+                    values = values.compress(axes[end][0], axis)
+            fixed.append(values.ravel())
+        mask, outputs = np.array(stays, dtype=bool), np.ones(self.sizes.outputs, bool)
         structure = replace(
             self,
-            sizes=replace(sizes, neurons=int(needed.sum())),
-            fixed=np.concatenate([m.ravel() for m in fixed]),
+            sizes=replace(
+                self.sizes, states=int(states.sum()), neurons=int(neurons.sum())
+            ),
+            poles=tuple(poles),
+            fixed=np.concatenate(fixed),
             free=tuple(free),
-            factors=self.factors[keep[self.leading :]],
-            kinds=self.kinds[needed],
-            limits=self.limits[needed],
+            factors=self.factors[mask[self.leading :]],
+            kinds=self.kinds[neurons],
+            limits=self.limits[neurons],
+            bounds=np.ascontiguousarray(self.bounds[:, np.append(states, outputs)]),
         )
-        return structure, keep
+        return Reduction(structure, mask, states)
 
     def _pole_entries(self, theta: Values) -> Any:
         first = 0

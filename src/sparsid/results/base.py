@@ -154,7 +154,7 @@ class FittedModel(ABC):
     def kept_text(self) -> str:
         """Return how many weights are left, such as "26 of 11200 weights, 0.23 %"."""
         kept, total = self.weights_kept, self.weights_total
-        return f"{round(kept, 1):g} of {total} weights, {percent(kept / total)}"
+        return f"{round(kept)} of {total} weights, {percent(kept / total)}"
 
     def outcome_row(self) -> Row:
         """Return the line of a summary about how the fit ended."""

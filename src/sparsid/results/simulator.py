@@ -33,6 +33,7 @@ from sparsid.results.forecast import (
     Forecast,
     over_segments,
 )
+from sparsid.results.structure_counts import groups_left, in_common
 from sparsid.results.texts import Row
 
 Values = NDArray[np.float64]
@@ -177,7 +178,7 @@ class FittedSimulator(FittedModel):
     residual: ResidualModel
     known: int
     band_factors: BandFactors
-    weights_kept: float
+    weights_kept: int
     weights_total: int
     outcome: Outcome
     history: dict[str, Values]
@@ -188,7 +189,10 @@ class FittedSimulator(FittedModel):
 
     def member(self, k: int) -> FittedSimulator:
         """Return one member as a result of its own."""
-        return replace(self, members=(self.members[range(len(self))[k]],))
+        own = self.members[range(len(self))[k]]
+        return replace(
+            self, members=(own,), weights_kept=own.structure.parameters
+        )
 
     # -- use -----------------------------------------------------------------------
 
@@ -419,7 +423,28 @@ class FittedSimulator(FittedModel):
             late = zip(self.channels.input_names, self.delays, strict=True)
             texts = [f"{name} {d} samples" for name, d in late]
             rows.append(("dead time", ", ".join(texts)))
-        return [*rows, ("kept", f"{self.kept_text()}; mean over members")]
+        return [*rows, ("kept", self._counts_text())]
+
+    @property
+    def weight_counts(self) -> tuple[int, ...]:
+        """Parameters of each member: whole numbers, what was removed is not there."""
+        return tuple(m.structure.parameters for m in self.members)
+
+    @property
+    def weights_in_common(self) -> int:
+        """Parameters that every member has."""
+        return in_common([m.structure for m in self.members])
+
+    def _counts_text(self) -> str:
+        """Return how many weights members have, and how many all of them."""
+        counts = self.weight_counts
+        if len(counts) == 1:
+            return self.kept_text()
+        ends = f"{min(counts)} to {max(counts)}" if len({*counts}) > 1 else "each"
+        return (
+            f"{self.kept_text()} (median; members {ends}); "
+            f"{self.weights_in_common} in common"
+        )
 
     def quality_rows(self) -> list[Row]:
         """Return the lines of a summary about noise, members and outcome."""
@@ -452,6 +477,9 @@ class FittedSimulator(FittedModel):
                 for p in np.linalg.eigvals(structure.named(self.members[0].theta)["A"])
             ],
             "members": len(self),
+            "members_weights": list(self.weight_counts),
+            "weights_in_common": self.weights_in_common,
+            "groups": groups_left(structure),
             "members_log_evidence": self.evidences.tolist(),
             "noise_orders": [law.order for law in self.members[0].noise],
             "prediction_order": self.residual.order,

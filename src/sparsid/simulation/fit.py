@@ -24,6 +24,7 @@ from sparsid.fitting.progress import Progress, Report
 from sparsid.models.residual_model import ResidualModel
 from sparsid.results.forecast import BandFactors, Channels
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.structure_counts import middle_count
 from sparsid.simulation.bands import FoldRuns
 from sparsid.simulation.member import Member
 from sparsid.simulation.prediction import residual_model
@@ -93,16 +94,7 @@ class _Fit:
         self.linear_name = ""
 
     def _signals(self, stretches: Sequence[Record]) -> Signals:
-        scaling = self.scaling
-        nothing = (
-            scaling.scale_u(np.zeros_like(scaling.u_mean)),
-            scaling.scale_y(np.zeros_like(scaling.y_mean)),
-        )
-        return Signals(
-            tuple(np.ascontiguousarray(scaling.scale_u(s.u)) for s in stretches),
-            tuple(np.ascontiguousarray(scaling.scale_y(s.y)) for s in stretches),
-            nothing,
-        )
+        return Signals.of(self.scaling, stretches)
 
     # -- the search ------------------------------------------------------------------
 
@@ -193,7 +185,8 @@ class _Fit:
             members = search.last(chosen, self.whole.runs(delays))
         except StoppedError:
             members = [m.shown(self.whole.runs(delays)) for m in chosen]
-        return self._result(best.name, delays, members, best.members, linear)
+        found = self._result(best.name, delays, members, best.members, linear)
+        return replace(found, weights_total=max(best.full, found.weights_total))
 
     def _result(
         self,
@@ -211,18 +204,18 @@ class _Fit:
             self.scaling,
             name,
             delays,
-            tuple(_frozen(m) for m in good),
+            tuple(frozen(m) for m in good),
             ResidualModel.none(signals.inputs, np.ones(signals.outputs)),
             min(start_samples, max(len(s) // 4 for s in self.stretches)),
             BandFactors.none(signals.outputs),
-            float(np.mean([np.count_nonzero(m.theta) for m in good])),
+            middle_count([m.structure for m in good]),
             max(m.structure.parameters for m in good),
             self._outcome(),
             {"cost": np.array(good[0].costs), "kept": np.ones(len(good[0].costs))},
             {},
         )
         folds = [
-            replace(first, members=tuple(_frozen(m) for m in fold)) if fold else None
+            replace(first, members=tuple(frozen(m) for m in fold)) if fold else None
             for fold in copies
         ]
         held_out = FoldRuns.of(signals, delays, folds, copies)
@@ -314,7 +307,7 @@ def _squares(member: Member) -> float:
     return total if np.isfinite(total) else np.inf
 
 
-def _frozen(member: Member) -> SimulatorMember:
+def frozen(member: Member) -> SimulatorMember:
     """Return what a result keeps of a member."""
     structure, prior = member.structure, member.prior
     p, n = structure.parameters, structure.sizes.states

@@ -139,3 +139,10 @@ def prior_of(
         else:
             variance[p] = variances.offset
     return Prior(mean, variance, groups)
+
+
+def column_groups(structure: Structure) -> NDArray[np.int64]:
+    """Return groups of what each neuron does, and each state and input to neurons."""
+    theta = np.zeros(structure.parameters)
+    found = prior_of(structure, theta, 0, Variances()).groups
+    return np.asarray(found)

@@ -70,11 +70,33 @@ class Prior:
     """Independent Gaussians; variances of a group are one number that is learnt.
 
     ``groups`` is the number of each parameter's group, -1 where the variance stays.
+    With ``across`` a variance is the product of two numbers: that of its group, and
+    that of its group there.
     """
 
     mean: Values
     variance: Values
     groups: NDArray[np.int64]
+    across: NDArray[np.int64] | None = None
+
+    def take(self, keep: NDArray[Any]) -> Prior:
+        """Return the prior of some of the parameters."""
+        across = None if self.across is None else self.across[keep]
+        return Prior(self.mean[keep], self.variance[keep], self.groups[keep], across)
+
+    def with_starts(self, parameters: int, count: int, variance: float) -> Prior:
+        """Return the prior with other start states behind the parameters."""
+        none = np.full(count, -1)
+
+        def longer(values: Any, more: Any) -> Any:
+            return np.append(values[:parameters], more)
+
+        return Prior(
+            longer(self.mean, np.zeros(count)),
+            longer(self.variance, np.full(count, variance)),
+            longer(self.groups, none),
+            None if self.across is None else longer(self.across, none),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,7 +305,11 @@ class Member:
         ``v <- v (e / gamma)^power`` with ``e = |w|^2 / v`` and the effective number of
         parameters ``gamma`` of the group.
         """
-        groups = self.prior.groups
+        self._update_groups(self.prior.groups, power)
+        if self.prior.across is not None:
+            self._update_groups(self.prior.across, power)
+
+    def _update_groups(self, groups: NDArray[np.int64], power: float) -> None:
         learnt = groups >= 0
         if not learnt.any():
             return
@@ -391,11 +417,7 @@ class Member:
         if [len(run.u) for run in runs] != [len(run.u) for run in self.runs]:
             count = len(runs) * self.structure.sizes.states
             starts = np.tile(self.states().mean(axis=0), (len(runs), 1))
-            prior = Prior(
-                np.append(prior.mean[:p], np.zeros(count)),
-                np.append(prior.variance[:p], np.full(count, prior.variance[-1])),
-                np.append(prior.groups[:p], np.full(count, -1)),
-            )
+            prior = prior.with_starts(p, count, float(prior.variance[-1]))
         fresh = Member(self.structure, runs, self.theta, starts, prior, self.noise)
         fresh.age = self.age
         return fresh

@@ -13,8 +13,9 @@ member fell.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +64,11 @@ class Gaussian:
 
 
 def pruned(
-    member: Member, go_on: Callable[[Member, int], Member], attempts: int = ATTEMPTS
+    member: Member,
+    go_on: Callable[[Member, int], Member],
+    attempts: int = ATTEMPTS,
+    allowed: Callable[[Member, Member], bool] | None = None,
+    slack: Sequence[float] = (0.0,),
 ) -> Member:
     """Return a member without what the evidence does not support.
 
@@ -73,21 +78,34 @@ def pruned(
         Advances a member by so many cycles.
     attempts
         How often removals are tried.
+    allowed
+        Whether a member with less in it may take the place of one; by default, whether
+        its cost is lower.
+    slack
+        By how much -2 log evidence may seem to grow by a removal that is tried: one
+        number after the other, as soon as nothing is left to try below it.
     """
+    better = _cheaper if allowed is None else allowed
+    steps = iter(slack)
+    most_lost = next(steps)
     # Which parameter of the first member each one is, and groups that have to stay.
     names = np.arange(member.structure.parameters)
     firm: set[frozenset[int]] = set()
     share = SHARE
     for _ in range(attempts):
         most = max(int(share * len(member.structure.free)), 1)
-        found = _removals(member, names, firm, most)
+        found = _removals(member, names, firm, most, most_lost)
         if not found:
-            break
+            wider = next(steps, None)
+            if wider is None:
+                break
+            most_lost = wider
+            continue
         gone = np.zeros(len(member.w), dtype=bool)
         gone[np.concatenate(found)] = True
         fresh = _faded(member, gone, go_on)
-        if fresh.cost < member.cost:
-            _, stay = member.structure.reduced(~gone[: len(names)])
+        if better(fresh, member):
+            stay = member.structure.reduced(~gone[: len(names)]).parameters
             member, names = fresh, names[stay]
         elif len(found) == 1:
             firm.add(frozenset(names[found[0]]))
@@ -96,19 +114,24 @@ def pruned(
     return member
 
 
+def _cheaper(fresh: Member, member: Member) -> bool:
+    """Return whether the cost fell."""
+    return fresh.cost < member.cost
+
+
 def _removals(
-    member: Member, names: Whole, firm: set[frozenset[int]], most: int
+    member: Member, names: Whole, firm: set[frozenset[int]], most: int, lost: float
 ) -> list[Whole]:
     """Return groups that go, about ``most`` parameters, worst first."""
     at = Gaussian(member.w, member.at.covariance(member.prior), member.prior)
     gone = np.zeros(len(member.w), dtype=bool)
     found: list[Whole] = []
-    for groups in _groupings(member.structure):
+    for groups in groupings(member.structure):
         groups = [own for own in groups if frozenset(names[own]) not in firm]
         while gone.sum() < most:
             left = [own for own in groups if not gone[own].any()]
             changes = at.changes(left)
-            if not len(changes) or not changes.min() < 0.0:
+            if not len(changes) or not changes.min() < lost:
                 break
             own = left[int(np.argmin(changes))]
             at = at.without(own)
@@ -124,46 +147,64 @@ def _faded(
     old, prior = member.structure, member.prior
     groups, mean = prior.groups.copy(), prior.mean.copy()
     groups[gone], mean[gone] = -1, 0.0
+    across = prior.across
+    if across is not None:
+        across = np.where(gone, -1, across)
     variance = np.minimum(prior.variance, 4.0 * member.w**2 + 1e-8)
     fading = Member(old, member.runs, member.theta, member.starts, prior, member.noise)
     fading.age = member.age
     for k in range(1, FADING + 1):
         now = np.where(gone, variance * FACTOR**k, fading.prior.variance)
-        fading.expect(Prior(mean, now, groups))
+        fading.expect(Prior(mean, now, groups, across))
         fading = go_on(fading, 1)
     return go_on(without(fading, gone), CYCLES)
 
 
-def _groupings(structure: Structure) -> Iterator[list[Whole]]:
-    """Return groups of parameters: of neurons, single ones, of sources and paths."""
-    effects: dict[int, list[int]] = {}
-    paths: dict[tuple[str, int], list[int]] = {}
-    single = []
+def groupings(structure: Structure) -> Iterator[list[Whole]]:
+    """Return groups of parameters: what neurons do, what states, inputs and paths do.
+
+    In turn neurons; states, by the blocks of their poles; inputs; whole blocks of the
+    form: what inputs do to outputs, to neurons and to states, what neurons do to
+    outputs; single parameters; what each source does in each block.
+    """
+    sizes = structure.sizes
+    pole_of = {p.state + k: b for b, p in enumerate(structure.poles) for k in (0, 1)}
+    pole_of |= {p.state: b for b, p in enumerate(structure.poles)}
+    by: dict[str, dict[Any, list[int]]] = {
+        kind: {} for kind in ("neuron", "state", "input", "block", "single", "path")
+    }
     for k, (matrix, _, j) in enumerate(structure.free):
         p = structure.leading + k
-        if matrix in "EG":
-            effects.setdefault(j, []).append(p)
-        elif matrix in "FHD":
-            paths.setdefault((matrix, j), []).append(p)
-        if matrix != "A":
-            single.append(np.array([p]))
-    yield [np.array(own) for own in effects.values()]
-    yield single
-    yield [np.array(own) for own in paths.values() if len(own) > 1]
+        source = matrix in "BDH" and j < sizes.inputs
+        belongs = {
+            "neuron": matrix in "EG" and j,
+            "state": matrix in "ACF" and pole_of[j],
+            "input": source and j,
+            "block": (source or matrix == "G") and matrix,
+            "single": matrix != "A" and p,
+            "path": matrix in "FHD" and (matrix, j),
+        }
+        for kind, key in belongs.items():
+            if key is not False:
+                by[kind].setdefault(key, []).append(p)
+    for kind, found in by.items():
+        sets = [np.array(own) for own in found.values()]
+        if kind in ("block", "path"):
+            sets = [own for own in sets if len(own) > 1]
+        yield sets
 
 
 def without(member: Member, gone: Chosen) -> Member:
     """Return a member whose structure lacks parameters."""
     old, w = member.structure, member.w
-    structure, stay = old.reduced(~gone[: old.parameters])
-    keep = np.append(stay, np.ones(len(w) - old.parameters, dtype=bool))
-    prior = member.prior
+    structure, stay, states = old.reduced(~gone[: old.parameters])
+    keep = np.concatenate([stay, np.tile(states, len(member.runs))])
     fresh = Member(
         structure,
         member.runs,
         w[: old.parameters][stay],
-        w[old.parameters :].reshape(len(member.runs), -1),
-        Prior(prior.mean[keep], prior.variance[keep], prior.groups[keep]),
+        member.starts[:, states],
+        member.prior.take(keep),
         member.noise,
     )
     fresh.age = member.age

@@ -100,6 +100,8 @@ class Trial:
     # Held-out error after each round.
     after: list[float] = field(default_factory=list)
     pruned: bool = False
+    # Parameters of a member of which nothing was taken away.
+    full: int = 0
 
     @property
     def rms(self) -> float:
@@ -430,6 +432,10 @@ class Search:
             trial.errors += self.signals.held_out(centre, fold)
         return trial.rms
 
+    def _to_age(self, member: Member, more: int) -> Member:
+        """Advance a member by so many cycles."""
+        return self._to(member, member.age + more)
+
     def _to(self, member: Member, cycles: int) -> Member:
         """Advance a member to an age."""
         while member.age < cycles:
@@ -447,24 +453,30 @@ class Search:
     def sparse(self, best: Trial) -> Trial:
         """Return a candidate without what the evidence of its members does not support.
 
-        Members stay as they are where that makes them worse in held-out blocks.
+        Nothing is taken away that makes a member worse in held-out blocks.
         """
         jobs = [
             (fold, member)
             for fold, members in enumerate(best.members)
             for member in members[:LAST_KEPT]
         ]
+        best.full = max(m.structure.parameters for _, m in jobs)
         attempts = 4 if self._costly(best) else 12
 
         def one(job: tuple[int, Member]) -> Member:
             fold, full = job
-            few = pruned(full, lambda m, n: self._to(m, m.age + n), attempts).rest()
-            before, after = (
-                self.signals.held_out(m.outputs(), fold).rms for m in (full, few)
-            )
-            return few if after <= PRUNED_PRICE * before else full
 
-        found = Trial(best.candidate, pruned=True)
+            def error(m: Member) -> float:
+                return self.signals.held_out(m.outputs(), fold).rms
+
+            most = PRUNED_PRICE * error(full)
+
+            def allowed(fresh: Member, m: Member) -> bool:
+                return fresh.cost < m.cost and error(fresh) <= most
+
+            return pruned(full, self._to_age, attempts, allowed).rest()
+
+        found = Trial(best.candidate, pruned=True, full=best.full)
         try:
             for (fold, _), member in zip(
                 jobs, self._map("pruning", one, jobs), strict=True

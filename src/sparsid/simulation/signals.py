@@ -9,6 +9,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsid.data.record import Record
+from sparsid.data.scaling import Scaling
 from sparsid.simulation.member import Run
 
 Values = NDArray[np.float64]
@@ -31,6 +33,19 @@ class Signals:
     u: tuple[Values, ...]
     y: tuple[Values, ...]
     zero: tuple[Values, Values] | None = None
+
+    @staticmethod
+    def of(scaling: Scaling, stretches: Sequence[Record]) -> Signals:
+        """Return gap-free stretches of records, standardised."""
+        nothing = (
+            scaling.scale_u(np.zeros_like(scaling.u_mean)),
+            scaling.scale_y(np.zeros_like(scaling.y_mean)),
+        )
+        return Signals(
+            tuple(np.ascontiguousarray(scaling.scale_u(s.u)) for s in stretches),
+            tuple(np.ascontiguousarray(scaling.scale_y(s.y)) for s in stretches),
+            nothing,
+        )
 
     @property
     def inputs(self) -> int:

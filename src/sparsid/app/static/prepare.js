@@ -84,7 +84,7 @@ function testCard(app) {
 
 function stepsCard(app, record) {
   const input = (id, value, hint) => el("input", { type: "number", step: "any", id, value: value ?? "", placeholder: hint || "" });
-  const kind = select([["mean", "mean"], ["linear", "straight line"]], "mean", { id: "trend" });
+  const kind = select([["constant", "mean"], ["linear", "straight line"]], "constant", { id: "trend" });
   const low = input("low", null, "none"), high = input("high", null, "none"), order = input("order", 4);
   const dt = input("new-dt", Number(number(record.dt)));
   const channel = select(app.state.prepared.channels.map((c) => [c.name, c.name]), app.state.prepared.channels[0].name, { id: "channel" });

@@ -103,7 +103,8 @@ def from_file(facts: Mapping[str, Any], arrays: Arrays) -> FittedSimulator:
         _residual(arrays, nu, ny),
         start_samples,
         read_factors(facts, ny),
-        float(facts["weights_kept"]),
+        # Earlier versions wrote the mean over members.
+        round(facts["weights_kept"]),
         int(facts["weights_total"]),
         Outcome[facts["outcome"]],
         {key: arrays[f"history.{key}"] for key in facts["history"]},
