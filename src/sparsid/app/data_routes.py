@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import shutil
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -194,14 +192,14 @@ def asked_view(request: Request, length: int) -> View:
 
 def _advice(office: Office) -> list[dict[str, Any]]:
     """Return what the records say before any fit, in words."""
-    found: list[dict[str, Any]] = []
-    records = office.session.records()
-    for record in records:
-        for finding in record.advice():
-            told = {"record": record.name, "text": str(finding)}
-            found.append(told)
+    session = office.session
+    with session.lock:
+        estimation, _ = session.kitchen.parts(session.recipe())
+    found = []
+    for record in estimation:
+        whose = f"{record.name}: " if len(estimation) > 1 else ""
+        for finding in record.advice().findings:
+            about = f"{finding.channel}: " if finding.channel else ""
+            told = {"severity": finding.severity, "remedy": finding.remedy}
+            found.append({**told, "text": f"{whose}{about}{finding.text}"})
     return found
-
-
-Answer = Callable[[Request], Awaitable[Response]]
-NAN = math.nan

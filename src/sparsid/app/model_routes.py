@@ -42,6 +42,8 @@ STRUCTURES = ("auto", "linear", "linear first", "cascade", "even output")
 KINDS = ("free_run", "one_step")
 # Seconds between looks at running fits; forecasts kept in memory.
 LOOK_EVERY, KEPT_FORECASTS = 0.5, 8
+# Files of a model that go with a session.
+KEPT_FILES = ("job.json", "outcome.json", "progress.json", "model.sparsid")
 # Most states or neurons.
 LARGEST_COUNT = 100
 
@@ -81,6 +83,7 @@ class Forecasts:
             session.model(identity)
             recipe = session.recipe()
         folder = evaluation_folder(self.office.jobs.folder(identity), recipe)
+        # Written last.
         if not (folder / "evaluation.json").exists():
             wish = {"do": "evaluate", "model": identity, "recipe": recipe}
             self.office.desk.ask(wish)
@@ -144,19 +147,28 @@ def session_script(office: Office) -> str:
     return script(models, recipe)
 
 
+def belongs(inside: Path) -> bool:
+    """Return whether a file of a session's folder is part of the session.
+
+    What can be made again, and what only a running server needs, is not.
+    """
+    parts = inside.parts
+    if any(part.startswith(".") for part in parts):
+        return False
+    if parts[0] == "uploads" or parts == ("session.json",):
+        return True
+    return len(parts) == 3 and parts[0] == "models" and parts[2] in KEPT_FILES
+
+
 def session_archive(office: Office) -> bytes:
     """Return the session as one file: data, models, what was done, the script."""
     session, stream = office.session, io.BytesIO()
-    left_out = {".lock", ".log", ".html", ".npz"}
     text = session_script(office)
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("script.py", text)
         for path in sorted(session.folder.rglob("*")):
             inside = path.relative_to(session.folder)
-            upload = inside.parts[0] == "uploads"
-            hidden = any(part.startswith(".") for part in inside.parts)
-            wanted = upload or path.suffix not in left_out
-            if path.is_file() and wanted and not hidden:
+            if path.is_file() and belongs(inside):
                 archive.write(path, inside.as_posix())
     return stream.getvalue()
 

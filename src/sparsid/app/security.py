@@ -82,12 +82,8 @@ class Guard:
         if refusal is not None:
             await _refuse(_protected(send), *refusal)
             return
-        limited = _Limited(receive, _protected(send), self._limit(scope["path"]))
-        try:
-            await self.app(scope, limited.receive, limited.send)
-        except TooLargeError:
-            if not limited.begun:
-                await _refuse(limited.send, 413, _too_large(limited.limit))
+        limited = _Limited(receive, self._limit(scope["path"]))
+        await self.app(scope, limited.receive, _protected(send))
 
     def _refusal(self, scope: MutableMapping[str, Any]) -> tuple[int, str] | None:
         """Return status and reason for a request that is not answered."""
@@ -145,27 +141,21 @@ class Guard:
 
 
 class TooLargeError(Exception):
-    """A body that goes on beyond its limit."""
+    """A body that goes on beyond its limit; the server answers 413."""
 
 
 class _Limited:
-    """The two ends of a request; a body that goes on for too long is cut off."""
+    """The body of a request, cut off where it goes on for too long."""
 
-    def __init__(self, receive: Receive, send: Send, limit: int) -> None:
-        self._receive, self._send = receive, send
-        self.limit, self.begun = limit, False
-        self._seen = 0
+    def __init__(self, receive: Receive, limit: int) -> None:
+        self._receive, self.limit, self._seen = receive, limit, 0
 
     async def receive(self) -> Message:
         message = await self._receive()
         self._seen += len(message.get("body", b""))
         if self._seen > self.limit:
-            raise TooLargeError
+            raise TooLargeError(_too_large(self.limit))
         return message
-
-    async def send(self, message: Message) -> None:
-        self.begun = True
-        await self._send(message)
 
 
 def _protected(send: Send) -> Send:

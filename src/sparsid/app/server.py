@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -25,7 +25,7 @@ from sparsid.app.desk import Desk
 from sparsid.app.jobs import Jobs
 from sparsid.app.model_routes import model_routes
 from sparsid.app.places import private_text
-from sparsid.app.security import Guard, new_token
+from sparsid.app.security import Guard, TooLargeError, new_token
 from sparsid.app.session import MissingError, Session
 from sparsid.errors import InputError
 
@@ -78,6 +78,8 @@ def create_app(
             InputError: _refused,
             MissingError: _missing,
             json.JSONDecodeError: _refused,
+            UnicodeDecodeError: _refused,
+            TooLargeError: _too_large,
         },
     )
     return Guard(app, token, port, largest_file)
@@ -102,6 +104,10 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _missing(_: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 404)
+
+
+async def _too_large(_: Request, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, 413)
 
 
 def _static_routes() -> list[Route]:
@@ -182,7 +188,9 @@ def serve(
             # Once the server listens, the browser's question waits in the queue.
             threading.Timer(0.5, show, [leading.resolve().as_uri()]).start()
         try:
-            server.run(sockets=[listening])
+            # Ctrl-C is the way to end it, no mishap.
+            with suppress(KeyboardInterrupt):
+                server.run(sockets=[listening])
         finally:
             leading.unlink(missing_ok=True)
 

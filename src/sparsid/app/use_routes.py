@@ -16,7 +16,6 @@ from starlette.routing import Route
 from sparsid.app.data_routes import (
     BINARY,
     asked_view,
-    state_of,
     view_header,
     whole_query,
     wishes,
@@ -120,9 +119,6 @@ def use_routes(office: Office) -> list[Route]:
         if not place.exists():
             raise InputError("the fit of this model has not ended yet")
         return attachment(place.read_bytes(), f"{model['name']}.sparsid", BINARY)
-
-    async def state(_: Request) -> Response:
-        return JSONResponse(await run_in_threadpool(state_of, office))
 
     at = "/api/models/{model}"
     return [

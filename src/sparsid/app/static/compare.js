@@ -29,7 +29,7 @@ async function fill(app, models, ticked, place) {
 function overview(app, models, found, ticked) {
   const first = Object.values(found).find((f) => !f.error);
   const several = first && first.outputs.length > 1;
-  const head = ["", "model", "fit, simulation", "error", "fit, prediction", "error", "in the 90 % band", "size", "time"];
+  const head = ["", "model", "fit, simulation", "error", "fit, prediction", "error", "in the 90 % band", "weights", "time"];
   const rows = models.map((model) => {
     const box = el("input", {
       type: "checkbox", checked: ticked.has(model.id), id: `tick-${model.id}`, "aria-label": `show ${model.name}`,

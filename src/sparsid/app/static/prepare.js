@@ -107,9 +107,9 @@ function adviceCard(app) {
     list.replaceChildren(el("li", {}, "Looking…"));
     try {
       const found = await api.get("advice");
-      list.replaceChildren(...found.map((f) => el("li", { class: f.good ? "good" : "look" }, f.text)));
+      list.replaceChildren(...found.map((f) => el("li", { class: { ok: "good", note: "note", warning: "look" }[f.severity] },
+        el("span", { class: "unseen" }, `${f.severity}: `), f.text, f.remedy && el("small", {}, ` → ${f.remedy}`))));
       if (!found.length) list.append(el("li", { class: "good" }, "Nothing to complain about."));
-      app.kept.advice = { of: JSON.stringify([app.state.files.map((f) => f.id), app.state.steps]), found };
     } catch (error) {
       list.replaceChildren();
       app.fail(error);
