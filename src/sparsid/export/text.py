@@ -48,10 +48,8 @@ def number(value: float, precision: str = "double") -> str:
 def python_text(values: NDArray[Any]) -> str:
     """Return an array as an expression in Python."""
     text = repr(values.tolist()).replace("inf", "np.inf")
-    return (
-        f"np.array({text}).reshape({values.shape})"
-        if not values.size
-        else (f"np.array({text})")
+    return f"np.array({text}).reshape({values.shape})" if not values.size else (
+        f"np.array({text})"
     )
 
 

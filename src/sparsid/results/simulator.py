@@ -190,7 +190,9 @@ class FittedSimulator(FittedModel):
     def member(self, k: int) -> FittedSimulator:
         """Return one member as a result of its own."""
         own = self.members[range(len(self))[k]]
-        return replace(self, members=(own,), weights_kept=own.structure.parameters)
+        return replace(
+            self, members=(own,), weights_kept=own.structure.parameters
+        )
 
     # -- use -----------------------------------------------------------------------
 

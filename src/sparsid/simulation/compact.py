@@ -266,7 +266,9 @@ def _recorded(member: Member, runs: Sequence[Run]) -> Member:
     p, count = member.structure.parameters, len(runs)
     starts = member.starts[:count]
     prior = member.prior.with_starts(p, starts.size, float(member.prior.variance[-1]))
-    fresh = Member(member.structure, runs, member.theta, starts, prior, member.noise)
+    fresh = Member(
+        member.structure, runs, member.theta, starts, prior, member.noise
+    )
     fresh.age = member.age
     fresh.update_noise()
     return fresh
