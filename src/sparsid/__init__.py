@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sparsid import datasets as datasets
     from sparsid import plots as plots
+    from sparsid import signals as signals
     from sparsid.automatic import identify as identify
     from sparsid.data.block_split import BlockSplit as BlockSplit
     from sparsid.data.files import read as read
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "datasets": "sparsid.datasets",
     "plots": "sparsid.plots",
+    "signals": "sparsid.signals",
     "identify": "sparsid.automatic",
     "recalibrate": "sparsid.validation.calibration",
     "diagnose": "sparsid.validation.diagnosis",

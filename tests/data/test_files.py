@@ -229,7 +229,7 @@ def test_missing_files(write, tmp_path: Path) -> None:
             reader(tmp_path / "nothing.csv")
         with pytest.raises(InputError, match="is a folder"):
             reader(tmp_path)
-    with pytest.raises(InputError, match=r"'.xls' but only .csv, .txt, .tsv, .mat, "):
+    with pytest.raises(InputError, match=r"'.xls' but only .csv, .txt, .tsv, .dat"):
         read(tmp_path / "data.xls")
 
 
@@ -290,10 +290,10 @@ def test_pickles_are_refused(tmp_path: Path) -> None:
         read_npz(tmp_path / "data.npz")
 
 
-def test_matlab_73_is_named(tmp_path: Path) -> None:
+def test_a_damaged_matlab_73_file_is_named(tmp_path: Path) -> None:
     header = b"MATLAB 7.3 MAT-file".ljust(124) + b"\x00\x02IM"
     (tmp_path / "data.mat").write_bytes(header + bytes(400))
-    with pytest.raises(FileFormatError, match="save it with the option '-v7'"):
+    with pytest.raises(FileFormatError, match="no readable MATLAB"):
         read_mat(tmp_path / "data.mat")
 
 
@@ -453,7 +453,7 @@ def test_dates_in_place_of_numbers_ended_in_a_traceback(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="'Ts' holds dates"):
         read(path)
     np.savez(path, u=y, y=y, time=np.array(["NaT"] * 3, "M8"))
-    with pytest.raises(InputError, match="dates of 'time' cannot be read"):
+    with pytest.raises(InputError, match="'NaT' is no time; understood are"):
         read(path)
     np.savez(path, u=y[:0], y=y[:0], time=dates[:0])
     with pytest.raises(InputError, match="the time 'time' is empty"):

@@ -9,7 +9,9 @@ import typer
 
 from sparsid.cli import options as o
 from sparsid.cli.app_command import app_command
+from sparsid.cli.inspect import inspect
 from sparsid.cli.reproduce import studies
+from sparsid.cli.shaping import Shape, shaped, shaped_as_fitted
 from sparsid.cli.terminal import Commands
 from sparsid.errors import InputError
 from sparsid.parallel.cache import keep_compiled_programs
@@ -59,6 +61,7 @@ app = typer.Typer(
 )
 app.add_typer(studies, name="reproduce")
 app.command("app")(app_command)
+app.command()(inspect)
 
 
 def main() -> None:
@@ -89,6 +92,7 @@ def common(
 
 
 @app.command(help=IDENTIFY, epilog=EXIT_CODES)
+@shaped
 def identify(
     context: typer.Context,
     files: o.Files = None,
@@ -140,6 +144,7 @@ def identify(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Identify a model from recorded inputs and outputs."""
     from sparsid.cli.identify import Request
@@ -153,7 +158,7 @@ def identify(
         files or [],
         inputs,
         output or None,
-        _table(dt, time_column, separator, decimal),
+        _table(dt, time_column, separator, decimal) | {"shape": shape},
         test_fraction,
         out,
         overwrite,
@@ -170,6 +175,7 @@ def identify(
 
 
 @app.command()
+@shaped_as_fitted
 def predict(
     model: o.ModelFile,
     data: o.DataFile,
@@ -182,6 +188,7 @@ def predict(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Predict measured outputs some samples ahead.
 
@@ -189,12 +196,13 @@ def predict(
     """
     from sparsid.cli import apply
 
-    table = _table(dt, time_column, separator, decimal)
+    table = _table(dt, time_column, separator, decimal) | {"shape": shape}
     request = apply.Request(model, data, out, overwrite, table, quiet, json)
     apply.predict(request, horizon)
 
 
 @app.command()
+@shaped_as_fitted
 def simulate(
     model: o.ModelFile,
     data: o.DataFile,
@@ -207,6 +215,7 @@ def simulate(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Run a model freely over recorded inputs.
 
@@ -216,12 +225,13 @@ def simulate(
     """
     from sparsid.cli import apply
 
-    table = _table(dt, time_column, separator, decimal)
+    table = _table(dt, time_column, separator, decimal) | {"shape": shape}
     request = apply.Request(model, data, out, overwrite, table, quiet, json)
     apply.simulate(request, inputs_only)
 
 
 @app.command()
+@shaped_as_fitted
 def report(
     model: o.ModelFile,
     data: o.DataFiles,
@@ -234,6 +244,7 @@ def report(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Write a self-contained HTML page about a model on data.
 
@@ -245,7 +256,7 @@ def report(
     """
     from sparsid.cli import reporting
 
-    table = _table(dt, time_column, separator, decimal)
+    table = _table(dt, time_column, separator, decimal) | {"shape": shape}
     request = reporting.Request(
         model, data, out, pictures, overwrite, table, quiet, json
     )

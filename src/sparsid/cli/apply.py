@@ -10,16 +10,20 @@ from typing import Any
 
 import numpy as np
 
+from sparsid.cli.data import shaped, tell_steps
 from sparsid.cli.results import add_forecast, as_json, check_new_file, record_columns
+from sparsid.cli.shaping import OPTIONS, Shape, Steps
 from sparsid.cli.terminal import notes, results_console, side_console
 from sparsid.data.files import read, write_csv
 from sparsid.data.record import Record
 from sparsid.errors import InputError
-from sparsid.estimators import NARX
+from sparsid.estimators import NARX, Model
 from sparsid.plots import error_text
-from sparsid.results.forecast import Channels, Forecast, over_segments
+from sparsid.results.forecast import Forecast, over_segments
 from sparsid.results.storage import load
 from sparsid.validation.evaluation import usable
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ def predict(request: Request, horizon: int) -> None:
     """Write predictions ``horizon`` samples ahead over a file."""
     model = _begin(request)
     with notes(side_console(request.quiet)):
-        record = _read(request, model.fitted_.channels)
+        record = _read(request, model)
     lag = model.max_lag_ + max(horizon, 1) - 1
     if horizon >= 1:
         check_length(record, lag)
@@ -56,10 +60,10 @@ def simulate(request: Request, inputs_only: bool) -> None:
     measured = True
     with notes(side_console(request.quiet)):
         if inputs_only:
-            record, inputs, measured = _read_inputs(request, model.fitted_.channels)
+            record, inputs, measured = _read_inputs(request, model)
             run = model.simulate(inputs)
         else:
-            record = _read(request, model.fitted_.channels)
+            record = _read(request, model)
             run = _free_run(model, record)
     _finish(request, record, run, "simulated", measured)
 
@@ -94,27 +98,38 @@ def check_length(record: Record, lag: int) -> None:
 # -- reading -------------------------------------------------------------------------
 
 
-def _read(request: Request, channels: Channels) -> Record:
-    return read_record(request.data, request.table, channels)
+def _read(request: Request, model: Model) -> Record:
+    return read_record(request.data, request.table, model)
 
 
-def read_record(path: Path, table: dict[str, Any], channels: Channels) -> Record:
+def read_record(path: Path, table: dict[str, Any], model: Model) -> Record:
     """Read a file with the channels of a model."""
+    channels = model.fitted_.channels
     names = list(channels.input_names), list(channels.output_names)
-    return _sampled(path, table, channels, *names)
+    return _sampled(path, table, model, *names)
 
 
-def _read_inputs(request: Request, channels: Channels) -> tuple[Record, Any, bool]:
+def _fitted_steps(model: Model) -> Steps:
+    """Return what was done to the first record that a model learnt from, uncut."""
+    shaping = model.fitted_.details.get("shaping") or [[]]
+    return [
+        (step["name"], step["arguments"])
+        for step in shaping[0]
+        if step["name"] in OPTIONS and step["name"] != "slice"
+    ]
+
+
+def _read_inputs(request: Request, model: Model) -> tuple[Record, Any, bool]:
     """Return a record, the inputs in it, and whether it has outputs as well."""
-    names = list(channels.input_names)
+    names = list(model.fitted_.channels.input_names)
     if not names:
         raise InputError("the model has no inputs: leave --inputs-only out")
     try:
-        record = _read(request, channels)
+        record = _read(request, model)
     except InputError as error:
         # A file of inputs alone is read as if they were outputs.
-        record = _sampled(request.data, request.table, channels, [], names)
-        logging.getLogger(__name__).info("no measured outputs: %s", error)
+        record = _sampled(request.data, request.table, model, [], names)
+        logger.info("no measured outputs: %s", error)
         return record, record.y, False
     return record, record.u, True
 
@@ -122,17 +137,30 @@ def _read_inputs(request: Request, channels: Channels) -> tuple[Record, Any, boo
 def _sampled(
     path: Path,
     table: dict[str, Any],
-    channels: Channels,
+    model: Model,
     inputs: list[str],
     outputs: list[str],
 ) -> Record:
     """Read a file; one that does not tell its sampling time has that of the model."""
-    record = read(path, inputs, outputs, default_dt=channels.dt, **table)
+    channels, fitted_steps = model.fitted_.channels, _fitted_steps(model)
+    table = dict(table)
+    shape = table.pop("shape", None) or Shape()
+    steps = shape.steps() if not shape.as_fitted else list(fitted_steps)
+    new_dt = next((a["dt"] for name, a in steps if name == "resample"), None)
+    record = read(path, inputs, outputs, default_dt=channels.dt, uneven=new_dt, **table)
+    record = shaped(record, steps)
+    tell_steps([record])
+    if fitted_steps and not shape:
+        logger.warning(
+            "the model learnt from data that were shaped (%s), these are taken as they "
+            "are: give --as-fitted to do the same to them",
+            ", ".join(dict.fromkeys(name for name, _ in fitted_steps)),
+        )
     if not math.isclose(record.dt, channels.dt, rel_tol=1e-3):
         raise InputError(
             f"{path} is sampled every {record.dt:g} s but the model every "
-            f"{channels.dt:g} s: resample it, or give --dt {channels.dt:g} if its "
-            "clock is wrong"
+            f"{channels.dt:g} s: give --resample {channels.dt:g}, or --dt "
+            f"{channels.dt:g} if its clock is wrong"
         )
     return record
 

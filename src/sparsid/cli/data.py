@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sparsid import datasets
+from sparsid.cli.shaping import OPTIONS, Shape, Steps
 from sparsid.data.files import read_records
 from sparsid.data.record import Record, check_compatible
 from sparsid.data.scaling import Scaling
+from sparsid.data.shaping import replay
 from sparsid.datasets import Benchmark
 from sparsid.errors import InputError
 
 DEFAULT_TEST_FRACTION = 0.25
+Trend = dict[str, list[float]]
 logger = logging.getLogger(__name__)
 
 
@@ -57,6 +62,7 @@ class Data:
             "test": self.test_rule,
             "estimation_samples": [len(record) for record in self.estimation],
             "test_samples": [len(record) for record in self.reveal_test()],
+            "shaped": [list(record.notes) for record in self.estimation],
         }
 
 
@@ -67,6 +73,7 @@ def load_data(
     *,
     test_fraction: float | None = None,
     benchmark: str | None = None,
+    shape: Shape | None = None,
     **table: Any,
 ) -> Data:
     """Return the records of the files, of a named benchmark, or of the default one.
@@ -81,14 +88,18 @@ def load_data(
         Last part of each record that is held back; None is the default of 0.25.
     benchmark
         Name of a data set, in place of files.
+    shape
+        What is to be done to the data before they are used.
     **table
         Time, dt, separator and decimal, as for `sparsid.read`.
     """
+    shape = shape or Shape()
     if not files:
-        given = (inputs, outputs, test_fraction, *table.values())
+        given = (inputs, outputs, test_fraction, shape or None, *table.values())
         if any(value is not None for value in given):
             raise InputError(
-                "columns, sampling time or a test fraction were given but no file: "
+                "columns, a sampling time, a test fraction or options that shape data "
+                "were given but no file: "
                 "name the files, or leave these options out to identify the benchmark"
             )
         if benchmark is not None:
@@ -101,7 +112,12 @@ def load_data(
         raise InputError(
             f"--test-fraction {fraction:g}: give a share from 0 (no test) to below 1"
         )
-    pieces = [read_records(path, inputs, outputs, **table) for path in files]
+    pieces = [
+        _shaped_pieces(
+            read_records(path, inputs, outputs, uneven=shape.resample, **table), shape
+        )
+        for path in files
+    ]
     if fraction > 0.0:
         pieces = [_divisible(found, fraction) for found in pieces]
     records = [record for found in pieces for record in found]
@@ -109,16 +125,81 @@ def load_data(
     title = ", ".join(path.stem for path in files)
     source = ", ".join(str(path) for path in files)
     if fraction == 0.0:
+        records, _ = _finished(records, [], shape)
+        tell_steps(records)
         return Data(title, source, records, "none")
     parts = [record.split(fraction) for record in records]
-    _check_moving([first for first, _ in parts], fraction)
+    first, last = _finished([a for a, _ in parts], [b for _, b in parts], shape)
+    tell_steps(first)
+    _check_moving(first, fraction)
     return Data(
         title,
         source,
-        [first for first, _ in parts],
+        first,
         f"last {100 * fraction:g} % of each record",
-        _held_back=[last for _, last in parts],
+        _held_back=last,
     )
+
+
+def shaped(record: Record, steps: Steps) -> Record:
+    """Return a record after steps; what is refused is told by the option."""
+    for name, arguments in steps:
+        if name == "resample" and math.isclose(record.dt, arguments["dt"]):
+            # Uneven steps became these already.
+            continue
+        try:
+            record = replay(record, [(name, arguments)])
+        except InputError as error:
+            raise InputError(f"{OPTIONS[name]}: {error}") from error
+    return record
+
+
+def tell_steps(records: Sequence[Record]) -> None:
+    """Say what was done to the records, once if it was the same for all."""
+    for note in dict.fromkeys(note for record in records for note in record.notes):
+        logger.info("%s", note)
+
+
+def _shaped_pieces(pieces: list[Record], shape: Shape) -> list[Record]:
+    """Return the pieces of a file after the steps that need no test part to be known.
+
+    A piece may lie outside the times that were asked for, but not all of them.
+    """
+    found = []
+    for number, piece in enumerate(pieces, 1):
+        try:
+            found.append(shaped(piece, shape.before()))
+        except InputError:
+            if shape.cut is None or (number == len(pieces) and not found):
+                raise
+    return found
+
+
+def _finished(
+    first: list[Record], last: list[Record], shape: Shape
+) -> tuple[list[Record], list[Record]]:
+    """Return both parts of all records without trend, and filtered.
+
+    What is taken away is found in the first parts alone: a mean over all of them, or a
+    straight line in each.
+    """
+    if shape.detrend is not None:
+        lines = [shaped(r, [("detrend", shape.trend())]).history[-1] for r in first]
+        trends = [line.arguments["trend"] for line in lines]
+        if shape.detrend == "constant":
+            trends = [_mean_trend(first, trends[0])] * len(first)
+        kind = shape.detrend
+        first = [r.detrend(kind, trend=t) for r, t in zip(first, trends, strict=True)]
+        last = [r.detrend(kind, trend=t) for r, t in zip(last, trends, strict=False)]
+    after = shape.after()
+    return [shaped(r, after) for r in first], [shaped(r, after) for r in last]
+
+
+def _mean_trend(records: Sequence[Record], names: Iterable[str]) -> Trend:
+    """Return the mean of each channel over all records, as a trend."""
+    whole = np.concatenate([np.concatenate([r.u, r.y], axis=1) for r in records])
+    means = np.nanmean(whole, axis=0).tolist()
+    return {name: [mean, 0.0] for name, mean in zip(names, means, strict=True)}
 
 
 def _divisible(pieces: list[Record], fraction: float) -> list[Record]:

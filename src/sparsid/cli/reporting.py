@@ -37,7 +37,7 @@ def report(request: Request) -> None:
     console = side_console(request.quiet)
     with notes(console):
         channels = model.fitted_.channels
-        records = [read_record(path, request.table, channels) for path in request.data]
+        records = [read_record(path, request.table, model) for path in request.data]
     for record in records:
         check_length(record, model.max_lag_)
     console.print("Running the model over the data ...")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Values = NDArray[np.float64]
 
+# Percentile of the steps of a clock that counts as a long one that is no gap.
+LONG = 95
 # More samples than this are no record but a mistake in a clock.
 MOST_SAMPLES = 50_000_000
 
@@ -44,6 +46,10 @@ def record_of_channels(
         raise InputError("outputs is empty: a record needs at least one output.")
     signals = _signals({**inputs, **outputs})
     steps = {n: usual_step(t) if len(t) > 1 else 0.0 for n, (t, _) in signals.items()}
+    long = {
+        n: float(np.percentile(np.diff(t), LONG)) if len(t) > 1 else 0.0
+        for n, (t, _) in signals.items()
+    }
     given = dt is not None
     dt = sampling_time(dt if dt is not None else max(steps.values()))
     begin = max(t[0] for t, _ in signals.values())
@@ -62,7 +68,7 @@ def record_of_channels(
         )
     columns, told = {}, []
     for channel, (times, values) in signals.items():
-        longest = max(GAP * steps[channel], dt)
+        longest = max(GAP * long[channel], dt)
         found = resampled(times, values, new, longest, smooth)
         columns[channel] = found.values
         told.append(f"{channel} {found.way} from about {steps[channel]:g} s")

@@ -30,12 +30,15 @@ NUMERIC = range(6, 16)
 COMPLEX = 0x0800
 # Bytes of the file header; bytes in which an array says what it is, at most.
 HEADER, DESCRIPTION = 128, 4096
+# The class of structures, and the bytes that one of them has at most.
+STRUCTURE, LARGEST_STRUCTURE = 2, 2**30
 
 
 def arrays_of_numbers(path: Path) -> dict[str, Load]:
-    """Return what reads each array of real numbers; text and structures are left out.
+    """Return what reads each array of real numbers; text and lists are left out.
 
-    Nothing but the description of the arrays is read before.
+    Arrays in structures are called "name.field". Of the others nothing but the
+    description is read before.
     """
     source = _Source(path, path.stat().st_size)
     try:
@@ -45,15 +48,18 @@ def arrays_of_numbers(path: Path) -> dict[str, Load]:
         version, order = struct.unpack("<H2s", source.read(124, 4))
         sign = "<" if order == b"IM" else ">"
         version = version >> 8 if sign == "<" else version & 0xFF
-        if version == 2:
-            raise FileFormatError(
-                f"{path} is a MATLAB 7.3 file: save it with the option '-v7'."
-            )
         if version != 1 or order not in (b"IM", b"MI"):
             raise _Damage("it does not begin as one")
         return _version_5(source, sign)
     except (_Damage, struct.error, zlib.error) as error:
         raise _refusal(path, error) from error
+
+
+def is_version_73(path: Path) -> bool:
+    """Return whether a file is a MATLAB 7.3 file: HDF5 behind a header."""
+    with path.open("rb") as file:
+        head = file.read(HEADER)
+    return head[124:128] in (b"\x00\x02IM", b"\x02\x00MI")
 
 
 class _Damage(Exception):  # noqa: N818 (it never leaves this module)
@@ -136,10 +142,69 @@ def _version_5(source: _Source, sign: str) -> dict[str, Load]:
             content = source.read(begin, min(longest, count))
             return zlib.decompressobj().decompress(content, wanted)
 
-        array = _described(read(DESCRIPTION), sign)
+        head = read(DESCRIPTION)
+        if _is_structure(head, sign):
+            content = read(LARGEST_STRUCTURE)
+            if len(content) == LARGEST_STRUCTURE:
+                raise _Damage(f"a structure has more than {LARGEST_STRUCTURE} bytes")
+            _structure(found, source, content, sign, "")
+            continue
+        array = _described(head, sign)
         if array is not None and array.name:
             _add(found, source, array, read)
     return found
+
+
+def _is_structure(head: bytes, sign: str) -> bool:
+    kind, place, count, _ = _element(head, 8, sign)
+    return (
+        kind == UINT32
+        and count == 8
+        and struct.unpack_from(f"{sign}I", head, place)[0] & 0xFF == STRUCTURE
+    )
+
+
+def _structure(
+    found: dict[str, Load], source: _Source, content: bytes, sign: str, above: str
+) -> None:
+    """Add the arrays in the fields of a structure, as "name.field"."""
+    _, _, _, following = _element(content, 8, sign)
+    kind, place, count, following = _element(content, following, sign)
+    if kind not in (INT32, UINT32) or count % 4 or not 8 <= count <= 128:
+        raise _Damage("a structure has no dimensions")
+    shape = struct.unpack_from(f"{sign}{count // 4}i", content, place)
+    kind, place, count, following = _element(content, following, sign)
+    name = above or content[place : place + count].decode(errors="replace")
+    _, place, count, following = _element(content, following, sign)
+    if count != 4:
+        raise _Damage(f"the structure {name!r} has no names")
+    (width,) = struct.unpack_from(f"{sign}i", content, place)
+    _, place, count, following = _element(content, following, sign)
+    if width <= 0 or place + count > len(content):
+        raise _Damage(f"the structure {name!r} has no names")
+    fields = [content[k : k + width] for k in range(place, place + count, width)]
+    if math.prod(shape) != 1:
+        # A list of structures is no record.
+        return
+    for field in fields:
+        label = f"{name}.{field.split(bytes(1))[0].decode(errors='replace')}"
+        kind, count = struct.unpack_from(f"{sign}2I", content, following)
+        stop = following + 8 + count
+        if kind != MATRIX or stop > len(content):
+            raise _Damage(f"{label!r} is cut off")
+        part, following = content[following:stop], stop
+        if not count:
+            continue
+        if _is_structure(part, sign):
+            _structure(found, source, part, sign, label)
+            continue
+        array = _described(part, sign)
+        if array is not None:
+
+            def read(wanted: int, part: bytes = part) -> bytes:
+                return part[:wanted]
+
+            _add(found, source, array._replace(name=label), read)
 
 
 def _described(head: bytes, sign: str) -> _Array | None:

@@ -25,6 +25,8 @@ from sparsid.errors import InputError
 if TYPE_CHECKING:
     import pandas
 
+    from sparsid.data.advice import Advice
+
 # Two sampling times count as equal within this share: a file rounds its time stamps.
 DT_TOLERANCE = 1e-6
 # Where a table keeps what it cannot say itself: `frame.attrs[NOTES]`.
@@ -130,7 +132,7 @@ class Record(Shaping):
 
         Each channel is resampled as `resample` does; its steps may differ. The record
         reaches over the time that all have in common. Where a clock makes a step of
-        more than three usual ones there is a gap.
+        more than three long ones (the 95th percentile) there is a gap.
 
         Parameters
         ----------
@@ -263,6 +265,16 @@ class Record(Shaping):
                 "empty: choose a fraction between 0 and 1 that gives both a sample."
             )
         return self._cut(0, len(self) - last), self._cut(len(self) - last, len(self))
+
+    def advice(self) -> "Advice":
+        """Return what a first look finds, before any fit, and what to do about it.
+
+        Excitation, dead times, coherence, feedback, saturation, outliers, drift,
+        quantisation, rest, sampling, length. ``print`` it, or ``save`` it as a page.
+        """
+        from sparsid.data.advice import advise
+
+        return advise(self)
 
     def to_frames(self) -> tuple["pandas.DataFrame", "pandas.DataFrame"]:
         """Return inputs and outputs as tables, indexed by sample number.

@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from sparsid.data.text import Table, is_date
+from sparsid.data.text import Table
+from sparsid.data.times import UNDERSTOOD, AmbiguousError, elapsed, is_time
 from sparsid.errors import InputError
 
-TIME_NAMES = ("time", "Time", "TIME", "t", "timestamp", "Timestamp")
+TIME_NAMES = (
+    *("time", "Time", "TIME", "t", "timestamp", "Timestamp"),
+    *("datetime", "Datetime", "DateTime", "Date/Time", "Zeit"),
+)
 STEP_NAMES = ("Ts", "dt")
 SECONDS = {
     **dict.fromkeys(("", "s", "sec", "seconds"), 1.0),
@@ -30,6 +34,10 @@ MOST_WITH_GAPS, GROWTH = 1_000_000, 10
 FILLED = 1000
 
 
+class UnevenError(InputError):
+    """A clock whose steps are not even: the signals can be resampled."""
+
+
 def seconds_of(table: Table, clock: str, unit: str) -> Any:
     """Return the time column in seconds, from numbers or dates."""
     values = table.columns[clock]
@@ -42,11 +50,16 @@ def seconds_of(table: Table, clock: str, unit: str) -> Any:
         raise InputError(f"{table.path}: the time {clock!r} is empty.")
     texts = [value for value in values.tolist() if isinstance(value, str)]
     kind = values.dtype.kind
-    if kind not in "mM" and not (texts and is_date(texts[0])):
+    if kind not in "mM" and not (texts and is_time(texts[0])):
         seconds = _in_seconds(table, clock, unit)
     else:
         try:
-            seconds = _elapsed(values)
+            seconds = _elapsed(values) if kind in "mM" else elapsed(values)
+        except AmbiguousError as error:
+            raise InputError(
+                f"{table.path}: {str(values[0])!r} in the column {clock!r} has two "
+                f"readings, as {error}: write dates as 2024-03-31, or give dt."
+            ) from error
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(
                 f"{table.path}: the dates of {clock!r} cannot be read ({error}): give "
@@ -56,7 +69,8 @@ def seconds_of(table: Table, clock: str, unit: str) -> Any:
     if missing.size:
         raise InputError(
             f"{table.path}, column {clock!r}, {table.where(int(missing[0]))}: "
-            f"{str(values[missing[0]])!r} is no time; correct it, or give dt instead."
+            f"{str(values[missing[0]])!r} is no time; understood are {UNDERSTOOD}. "
+            "Correct it, choose another column for the time, or give dt instead."
         )
     return seconds
 
@@ -65,12 +79,8 @@ def _elapsed(values: Any) -> Any:
     """Return the seconds of dates since the first, or of durations."""
     if values.dtype.kind == "m":
         return values / np.timedelta64(1, "s")
-    import pandas as pd
-
-    dates = pd.to_datetime(
-        pd.Series(values), format="ISO8601", errors="coerce", utc=True
-    )
-    return (dates - dates.iloc[0]).dt.total_seconds().to_numpy()
+    seconds: Any = (values - values[0]) / np.timedelta64(1, "s")
+    return seconds
 
 
 def sample_rows(
@@ -103,11 +113,11 @@ def sample_rows(
     uneven = np.flatnonzero(~even)
     if uneven.size:
         place = table.where(int(uneven[0]) + 1)
-        raise InputError(
+        raise UnevenError(
             f"{table.path}: the steps of {clock!r} range from {step.min():g} to "
             f"{step.max():g} s, the first uneven one at {place}: "
-            f"resample to even steps of about {usual:g} s, or give dt if the clock is "
-            "at fault."
+            f"bring them to even steps with uneven={usual:.3g} (--resample "
+            f"{usual:.3g}), or give dt if the clock is at fault."
         )
     rows = np.concatenate([[0], np.cumsum(counts)])
     if rows[-1] > MOST_SAMPLES:
