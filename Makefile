@@ -39,6 +39,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/limit.py --out docs/results/limit.json
 	$(BIN)/python benchmarks/growth.py --out docs/results/growth.json
 	$(BIN)/python benchmarks/start_up.py --out docs/results/start_up.json
+	$(BIN)/python benchmarks/c_step.py --out docs/results/c_step.json
 	$(BIN)/python benchmarks/rivals/run.py --out docs/results/rivals.json
 	$(BIN)/python benchmarks/speed.py --out docs/results/speed.json
 	$(BIN)/python benchmarks/fill_pages.py

@@ -1,4 +1,4 @@
-"""Models of every kind with random stable parameters: no fit is needed to export one."""
+"""Models of every kind with random stable parameters: exports need no fit."""
 
 import numpy as np
 
@@ -46,7 +46,7 @@ def _shared(rng, nu, ny):
     }
 
 
-def _structure(kind, nu, ny, states=4, neurons=5):
+def _structure(kind, nu, ny, states, neurons):
     poles = [Pole("pair", i) for i in range(0, states, 2)]
     if kind == "linear":
         return linear(Sizes(states, nu, 0, ny), poles)
@@ -59,10 +59,10 @@ def _structure(kind, nu, ny, states=4, neurons=5):
     return even_output(Sizes(states + ny, nu, neurons + ny, ny), poles)
 
 
-def simulator(kind, nu=1, ny=1, members=1, delays=None, seed=0):
+def simulator(kind, nu=1, ny=1, members=1, delays=None, seed=0, states=4, neurons=5):
     """A fitted simulator of a kind, with so many random members."""
     rng = np.random.default_rng(seed)
-    structure = _structure(kind, nu, ny)
+    structure = _structure(kind, nu, ny, states, neurons)
     n = structure.sizes.states
 
     def one():
@@ -92,6 +92,11 @@ def simulator(kind, nu=1, ny=1, members=1, delays=None, seed=0):
         known=20,
         **_shared(rng, nu, ny),
     )
+
+
+def compact_tanks():
+    """A model as small as one of tanks is when it is compact."""
+    return simulator("cascade", states=3, neurons=6)
 
 
 def regression(

@@ -50,8 +50,14 @@ def test_a_thousand_steps_are_the_free_run(kind, tmp_path):
     assert relative(run(single, u, expected.shape[1], "float"), expected) < 1e-3
 
 
-@pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("precision", ["double", "float"])
+@pytest.mark.parametrize(
+    ("kind", "precision"),
+    [
+        *((kind, "double") for kind in MODELS),
+        ("several channels and delays", "float"),
+        ("one step", "float"),
+    ],
+)
 def test_the_check_runs_clean_under_sanitizers(kind, precision, tmp_path):
     folder = write_export(
         MODELS[kind](), "c", tmp_path / "out", precision=precision, name="plant"

@@ -9,6 +9,7 @@ import typer
 
 from sparsid.cli import options as o
 from sparsid.cli.app_command import app_command
+from sparsid.cli.export import export
 from sparsid.cli.inspect import inspect
 from sparsid.cli.reproduce import studies
 from sparsid.cli.shaping import Shape, shaped, shaped_as_fitted
@@ -31,6 +32,8 @@ sparsid simulate sparsid-results/model.sparsid other.csv --out simulated.csv
 sparsid report sparsid-results/model.sparsid other.csv
 
 sparsid info sparsid-results/model.sparsid
+
+sparsid export sparsid-results/model.sparsid --to c --out controller
 """
 IDENTIFY = """
 Identify a model from recorded inputs and outputs.
@@ -62,6 +65,7 @@ app = typer.Typer(
 app.add_typer(studies, name="reproduce")
 app.command("app")(app_command)
 app.command()(inspect)
+app.command()(export)
 
 
 def main() -> None:

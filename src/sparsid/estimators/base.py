@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sparsid.analysis.linearisation import Linearisation
     from sparsid.analysis.static_curve import StaticCurve
     from sparsid.analysis.steady_state import SteadyState
+    from sparsid.export.stepper import Stepper
 
 # What `score` gives a free run that diverged: finite, and below any run that did not.
 DIVERGED_SCORE = -1000.0
@@ -219,6 +220,54 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
 
         check_is_fitted(self, "fitted_")
         return write_report(self, records, path, **options)
+
+    def export(
+        self,
+        to: str,
+        folder: str | Path,
+        *,
+        combine: str = "median",
+        precision: str = "double",
+        name: str = "model",
+        overwrite: bool = False,
+    ) -> Path:
+        """Write the model for another place, and return the folder with it.
+
+        Parameters
+        ----------
+        to
+            ``"numpy"``, ``"c"``, ``"fmu"``, ``"casadi"``, ``"onnx"`` or ``"st"``
+            (Structured Text, experimental).
+        folder
+            It appears only when it is complete.
+        combine
+            ``"median"`` or ``"mean"`` over members, ``"member:K"`` for one of them,
+            counted from 0, or ``"compact"`` for one that stands for all.
+        precision
+            ``"double"``, or ``"float"`` for C, FMU, ONNX and Structured Text.
+        name
+            What files and functions begin with.
+        overwrite
+            Whether an export that is in the folder may be replaced.
+        """
+        return self._fitted.export(
+            to,
+            folder,
+            combine=combine,
+            precision=precision,
+            name=name,
+            overwrite=overwrite,
+        )
+
+    def stepper(self, combine: str = "median") -> Stepper:
+        """Return the model as an object that goes on sample by sample.
+
+        Parameters
+        ----------
+        combine
+            How members become one output, as in `export`.
+        """
+        return self._fitted.stepper(combine)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return what a notebook shows: the summary of a fitted model."""

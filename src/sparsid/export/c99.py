@@ -58,7 +58,9 @@ class _Writer:
 
     def literal(self, value: float) -> str:
         """Return a number of the model's type."""
-        return number(value, self.precision) + ("f" if self.precision == "float" else "")
+        return number(value, self.precision) + (
+            "f" if self.precision == "float" else ""
+        )
 
     def constant(self, values: NDArray[Any]) -> str:
         """Return the name of an array."""

@@ -116,7 +116,7 @@ class Design:
                 # Beyond all bounds no two computers agree.
                 rows.pop()
                 break
-        y, measured, observed = np.array(rows).reshape(-1, 3, self.outputs).swapaxes(
-            0, 1
+        y, measured, observed = (
+            np.array(rows).reshape(-1, 3, self.outputs).swapaxes(0, 1)
         )
         return TestVectors(u[: len(y)], y, measured, observed)

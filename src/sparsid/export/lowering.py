@@ -68,7 +68,9 @@ class _Lowering:
         sizes = {"u": self.nu, "s": len(self.own_start)}
         draw = Drawing("start", sizes)
         scaled = self._scaled_inputs(draw)
-        held = [(scaled, k) for k, depth in enumerate(self.depths) for _ in range(depth)]
+        held = [
+            (scaled, k) for k, depth in enumerate(self.depths) for _ in range(depth)
+        ]
         chosen = [("s", i) for i in range(len(self.own_start))]
         return draw.finish(x=draw.add(Pick("start", (*held, *chosen))))
 
@@ -162,9 +164,7 @@ class _Lowering:
             terms.append((by_input[:, :-1], u))
         return terms, by_input[:, -1]
 
-    def _neurons(
-        self, draw: Drawing, k: int, x: str, u: str
-    ) -> Neurons:
+    def _neurons(self, draw: Drawing, k: int, x: str, u: str) -> Neurons:
         """Return the last neurons of a member, kind by kind, with their numbers."""
         key = (draw.name, k)
         if key not in self.neurons:
@@ -237,9 +237,7 @@ class _Lowering:
         return now + [("x", self.memory + k) for k in range(kept)]
 
 
-def _layer(
-    draw: Drawing, layer: Layer, found: Neurons
-) -> Neurons:
+def _layer(draw: Drawing, layer: Layer, found: Neurons) -> Neurons:
     """Return the neurons of a layer behind others."""
     terms = [(layer.weights[:, at], v) for v, at in found]
     return _by_kind(draw, terms, layer.bias, layer.kinds, layer.limits)

@@ -7,11 +7,11 @@ of the estimation records and the mean input,
 
     K = A P C' (C P C' + R)^-1,   P = A P A' + Q - K C P A'
 
-``R`` is the variance of what free runs leave over, output by output, and ``Q = S / k^2``
-with the covariance ``S`` of the states over the records and the number ``k`` of measured
-outputs that settle a start state. So each sample may move a state by a ``k``-th of its
-spread: where the noise is smaller than the signal, ``k`` samples are enough to settle,
-and where it is larger the observer averages over more.
+``R`` is the variance of what free runs leave over, output by output. ``Q = S / k^2``
+with the covariance ``S`` of the states over the records and the number ``k`` of
+measured outputs that settle a start state. So each sample may move a state by a
+``k``-th of its spread: where the noise is smaller than the signal, ``k`` samples are
+enough to settle, and where it is larger the observer averages over more.
 """
 
 from __future__ import annotations

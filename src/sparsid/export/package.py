@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
 
-
 import sparsid
 from sparsid.errors import InputError
 from sparsid.export.design import PRECISIONS, Design

@@ -242,9 +242,7 @@ def _leaky(fitted: Ensemble, k: int) -> StateMember:
     gain = observer_gain(matrices, head, inner, around, noise, fitted.known)
     low, high = model.bounds
     bounds = np.stack([np.append(low, low[:ny]), np.append(high, high[:ny])])
-    return StateMember(
-        matrices, head.kinds, head.limits, inner, bounds, start[0], gain
-    )
+    return StateMember(matrices, head.kinds, head.limits, inner, bounds, start[0], gain)
 
 
 def _layer(block: Values, activation: str) -> Layer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import keyword
 import re
 from functools import cache
 from typing import Any
@@ -13,14 +14,14 @@ from sparsid.errors import InputError
 from sparsid.export.design import Design
 
 # Words that C, C++, Python or IEC 61131-3 keep for themselves, or that our files need.
-TAKEN = frozenset(
-    "auto break case char class const continue def default delete do double else enum "
-    "extern float for from function goto if import in int is long main namespace new "
-    "not np numpy or pass program register return short signed sizeof static struct "
-    "switch then this to type typedef union unsigned var void volatile while with "
-    "check run start step observe math stdio string and except lambda none true false "
-    "real lreal bool by of end casadi onnx".split()
-)
+WORDS = """
+auto bool by case char const default do double end enum extern float function goto int
+long lreal main namespace new program real register repeat short signed sizeof static
+string struct switch template then this to typedef union unsigned until var void
+volatile check run start step observe math stdio np numpy casadi fmpy onnxruntime
+pathlib tempfile
+"""
+TAKEN = frozenset(word.lower() for word in [*keyword.kwlist, *WORDS.split()])
 WIDTH = 76
 
 
@@ -48,14 +49,16 @@ def number(value: float, precision: str = "double") -> str:
 def python_text(values: NDArray[Any]) -> str:
     """Return an array as an expression in Python."""
     text = repr(values.tolist()).replace("inf", "np.inf")
-    return f"np.array({text}).reshape({values.shape})" if not values.size else (
-        f"np.array({text})"
+    return (
+        f"np.array({text}).reshape({values.shape})"
+        if not values.size
+        else (f"np.array({text})")
     )
 
 
 def comment(text: str) -> str:
     """Return a text that cannot end a comment, or begin one within."""
-    return re.sub(r"[*/\\\r\n()$'\"]", " ", text).strip()
+    return re.sub(r"[*\\\r\n\t]", " ", text).replace('"', "'").strip(" ,")
 
 
 def wrapped(items: list[str], indent: str = "    ") -> str:
@@ -84,6 +87,7 @@ def rendered(template: str, design: Design, **values: Any) -> str:
         starts=len(design.programs.own_start),
         dt=table.channels.dt,
         real=design.precision,
+        start_inputs=[repr(u) for u in table.scaling.u_mean.tolist()],
         tolerances=[repr(t) for t in design.tolerances.tolist()],
         **values,
     )

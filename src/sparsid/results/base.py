@@ -9,7 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from sparsid.models.narx import Lags
 from sparsid.models.network import Network, Params
 from sparsid.results.forecast import BandFactors, Channels, Forecast
 from sparsid.results.texts import Row, counted, each, percent
+
+if TYPE_CHECKING:
+    from sparsid.export.stepper import Stepper
 
 Values = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -108,6 +112,27 @@ class FittedModel(ABC):
         """Return the same with other factors of the bands."""
         found: Self = replace(cast("Any", self), band_factors=factors)
         return found
+
+    def export(self, to: str, folder: str | Path, **options: Any) -> Path:
+        """Write the model for another place, and return the folder with it.
+
+        Parameters
+        ----------
+        to
+            ``"numpy"``, ``"c"``, ``"fmu"``, ``"casadi"``, ``"onnx"`` or ``"st"``.
+        options
+            ``combine``, ``precision``, ``name`` and ``overwrite``; see
+            `sparsid.export.package.write_export`.
+        """
+        from sparsid.export.package import write_export
+
+        return write_export(self, to, folder, **options)
+
+    def stepper(self, combine: str = "median") -> Stepper:
+        """Return the model as an object that goes on sample by sample."""
+        from sparsid.export.stepper import Stepper
+
+        return Stepper(self, combine)
 
     @property
     def regressor_lags(self) -> Lags | None:
