@@ -611,6 +611,28 @@ def test_bad_data_for_a_model(folder: Path, tmp_path: Path) -> None:
     refused(tmp_path, "does not exist", "predict", *both, "--out", tmp_path / "a" / "b")
 
 
+def test_compare_leaves_a_table_and_a_picture(folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "model.sparsid"
+    other.write_bytes(model_file(folder).read_bytes())
+    data, out = folder / "other.csv", tmp_path / "c.png"
+    table = ["--table", tmp_path / "c.csv", "--horizon", 3, "--out", out]
+    result = run("compare", data, model_file(folder), other, *table)
+    assert result.exit_code == 0, result.output
+    assert out.read_bytes().startswith(b"\x89PNG")
+    # Files of the same name are told apart by their folders.
+    found = pd.read_csv(tmp_path / "c.csv", index_col="model")
+    assert list(found.index) == [str(Path("results/model")), f"{tmp_path.name}/model"]
+    assert "3 steps ahead RMSE level [V]" in found
+    assert "smallest error" in result.stdout
+    refused(tmp_path, "exists", "compare", data, other, "--out", out)
+    refused(tmp_path, "ends in .png", "compare", data, other, "--out", "c.txt")
+    refused(tmp_path, "given twice", "compare", data, other, other)
+    asked = run("compare", data, other, "--out", tmp_path / "d.svg", "--json")
+    facts = json.loads(asked.stdout)
+    assert facts["models"]["model"]["states"] >= 1
+    assert (tmp_path / "d.svg").exists()
+
+
 def test_info_prints_the_summary(folder: Path) -> None:
     model = sparsid.load(model_file(folder))
     assert run("info", model_file(folder)).stdout == model.summary() + "\n"

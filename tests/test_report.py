@@ -113,6 +113,17 @@ def test_page_says_what_the_diagnosis_says(written: tuple[Path, Diagnosis]) -> N
     )
 
 
+def test_page_has_the_linear_model_at_the_mean_operating_point(
+    written: tuple[Path, Diagnosis],
+) -> None:
+    text = written[0].read_text(encoding="utf-8")
+    section = text.split('<section id="dynamics">')[1].split("</section>")[0]
+    assert "time constant" in section
+    assert "90 % of 1 member and 100 draws" in section
+    # One input, two outputs: a step and a Bode diagram each, and poles.
+    assert section.count("<figure>") == 5
+
+
 def test_pictures_are_files_of_both_kinds(written: tuple[Path, Diagnosis]) -> None:
     folder = written[0].parent / "pictures"
     stems = {p.stem for p in folder.iterdir()}

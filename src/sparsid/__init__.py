@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from sparsid import datasets as datasets
     from sparsid import plots as plots
     from sparsid import signals as signals
+    from sparsid.analysis.comparison import Comparison as Comparison
+    from sparsid.analysis.comparison import compare as compare
+    from sparsid.analysis.linearisation import Linearisation as Linearisation
+    from sparsid.analysis.static_curve import StaticCurve as StaticCurve
+    from sparsid.analysis.steady_state import SteadyState as SteadyState
     from sparsid.automatic import identify as identify
     from sparsid.data.block_split import BlockSplit as BlockSplit
     from sparsid.data.files import read as read
@@ -43,6 +48,11 @@ _HOMES = {
     "plots": "sparsid.plots",
     "signals": "sparsid.signals",
     "identify": "sparsid.automatic",
+    "Comparison": "sparsid.analysis.comparison",
+    "compare": "sparsid.analysis.comparison",
+    "Linearisation": "sparsid.analysis.linearisation",
+    "StaticCurve": "sparsid.analysis.static_curve",
+    "SteadyState": "sparsid.analysis.steady_state",
     "recalibrate": "sparsid.validation.calibration",
     "diagnose": "sparsid.validation.diagnosis",
     "FileFormatError": "sparsid.errors",

@@ -187,13 +187,13 @@ def test_directions_that_the_data_leave_open_are_not_drawn() -> None:
 
 def test_what_is_held_at_a_bound_does_not_move() -> None:
     structure = cascade(Sizes(2, 1, 0, 1), 0.3, [-0.5], [0.5])
-    theta = np.full(structure.parameters, 0.5)
+    theta = np.full(structure.parameters, 0.1)
     model = simulator(structure, delays=(0,), thetas=[theta])
     there = model.linearise(at=[100.0])
     assert there.held
     assert there.gain.value.item() == 0.0
     assert "held at a bound" in str(there)
-    assert not model.linearise(at=[0.0]).held
+    assert not model.linearise(at=[1.0]).held
 
 
 def test_points_can_be_given_by_name_by_state_and_as_found() -> None:
@@ -244,3 +244,26 @@ def test_the_table_has_a_row_for_each_pole() -> None:
     assert len(table) == 3
     assert (table["damping low"] <= table["damping high"]).all()
     assert table["time constant [s]"].is_monotonic_decreasing
+
+
+def test_an_unstable_point_says_so() -> None:
+    """One whose neurons push harder than the leak pulls, so that it leaves the middle."""
+    structure = linear(Sizes(1, 1, 1, 1), [Pole("real", 0)])
+    theta = np.zeros(structure.parameters)
+    theta[0] = np.arctanh(0.8)
+    for matrix, row, column, value in (
+        ("E", 0, 0, 1.0),
+        ("F", 0, 0, 0.5),
+        ("B", 0, 0, 1.0),
+        ("C", 0, 0, 1.0),
+    ):
+        theta[structure.leading + structure.free.index((matrix, row, column))] = value
+    model = simulator(structure, delays=(0,), thetas=[theta])
+    middle = model.linearise(at=[1.0], states=[[0.0]], draws=0)
+    assert middle.poles.value == pytest.approx([1.3])
+    assert not middle.stable
+    assert "unstable, grows with time constant 1.906 s" in str(middle)
+    # A push leads from there to a point of rest that is stable.
+    pushed = model.steady_state([1.001], draws=0)
+    assert pushed.stable
+    assert model.linearise(at=[1.001], draws=0).stable

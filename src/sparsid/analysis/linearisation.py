@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsid.analysis.linear_texts import rows
+from sparsid.analysis.poles import (
+    damping_ratios,
+    logarithm,
+    matched,
+    time_constants,
+)
 from sparsid.analysis.responses import (
     FrequencyResponse,
     StepResponse,
@@ -20,9 +27,8 @@ from sparsid.analysis.spread import (
     DRAWS,
     Spread,
     ends,
-    named_values,
+    extrapolated,
     per_member,
-    spread_text,
 )
 from sparsid.analysis.steady_state import (
     SteadyState,
@@ -42,12 +48,8 @@ if TYPE_CHECKING:
 
 Values = NDArray[np.float64]
 
-# Poles smaller than this are a memory of samples, not a motion.
-SMALLEST_POLE = 1e-6
 # Samples of a step response: so many of the slowest time constants, within bounds.
 SETTLED, FEWEST, MOST = 5.0, 20, 5_000
-# Modes and gains in a text.
-LISTED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,22 +98,22 @@ class Linearisation:
     @property
     def A(self) -> Values:  # noqa: N802
         """States by states, (state, state)."""
-        return self.systems.A[self.chosen]
+        return np.asarray(self.systems.A[self.chosen])
 
     @property
     def B(self) -> Values:  # noqa: N802
         """States by inputs, (state, input)."""
-        return self.systems.B[self.chosen]
+        return np.asarray(self.systems.B[self.chosen])
 
     @property
     def C(self) -> Values:  # noqa: N802
         """Outputs by states, (output, state)."""
-        return self.systems.C[self.chosen]
+        return np.asarray(self.systems.C[self.chosen])
 
     @property
     def D(self) -> Values:  # noqa: N802
         """Outputs by inputs, (output, input)."""
-        return self.systems.D[self.chosen]
+        return np.asarray(self.systems.D[self.chosen])
 
     @property
     def dt(self) -> float:
@@ -167,7 +169,7 @@ class Linearisation:
         found = np.linalg.eigvals(self.systems.A).astype(complex)
         centre = found[self.chosen]
         centre = centre[np.lexsort((-centre.imag, -np.abs(centre)))]
-        return np.array([_matched(poles, centre) for poles in found])
+        return np.array([matched(poles, centre) for poles in found])
 
     def _spread(self, values: Any) -> Spread:
         """Return the value of the chosen member and the ends over all."""
@@ -186,7 +188,7 @@ class Linearisation:
 
         1 for a pole on the positive real axis, which does not oscillate.
         """
-        return self._spread(_damping(self.pole_cloud))
+        return self._spread(damping_ratios(self.pole_cloud))
 
     @property
     def time_constants(self) -> Spread:
@@ -194,12 +196,12 @@ class Linearisation:
 
         Infinite on the unit circle; negative outside, where a motion grows.
         """
-        return self._spread(_time_constants(self.pole_cloud, self.dt))
+        return self._spread(time_constants(self.pole_cloud, self.dt))
 
     @property
     def frequencies(self) -> Spread:
         """Natural frequency of every pole in rad/s, ``|log z| / dt``."""
-        return self._spread(np.abs(_logarithm(self.pole_cloud)) / self.dt)
+        return self._spread(np.abs(logarithm(self.pole_cloud)) / self.dt)
 
     @property
     def dead_times(self) -> Spread:
@@ -219,6 +221,12 @@ class Linearisation:
     def gain(self) -> Spread:
         """Static gain, (output, input), in units of the output for one of the input."""
         return self._spread(self.systems.gains())
+
+    def gain_unit(self, output: int, given: int) -> str:
+        """Return the unit of a gain, such as "m/V", by numbers of output and input."""
+        top = self.channels.output_units[output]
+        bottom = self.channels.input_units[given]
+        return f"{top or '1'}/{bottom}" if bottom else top
 
     # -- responses -----------------------------------------------------------------
 
@@ -272,68 +280,9 @@ class Linearisation:
             columns[f"{name} low"], columns[f"{name} high"] = found.low, found.high
         return pd.DataFrame(columns)
 
-    def point_text(self) -> str:
-        """Return the operating point in words."""
-        names = self.channels
-        given = named_values(self.inputs, names.input_names, names.input_units)
-        there = named_values(self.outputs, names.output_names, names.output_units)
-        kind = "" if self.steady else ", states given"
-        held = ", held at a bound: it does not move" if self.held else ""
-        return f"{given or 'no inputs'} -> {there}{kind}{held}"
-
     def rows(self) -> list[Row]:
         """Return the lines of a summary about poles, gains and dead times."""
-        rows: list[Row] = [("linear at", self.point_text())]
-        lines = self._gain_lines()
-        rows += [("" if k else "gain", text) for k, text in enumerate(lines)]
-        modes = self.mode_lines()
-        shown = modes[:LISTED]
-        if len(modes) > LISTED:
-            shown.append(f"and {counted(len(modes) - LISTED, 'faster one')}")
-        rows += [("" if k else "motions", text) for k, text in enumerate(shown)]
-        if any(self.delays):
-            late = zip(self.channels.input_names, self.dead_times.value, strict=True)
-            texts = [f"{name} {value:g} s" for name, value in late]
-            rows.append(("dead times", ", ".join(texts)))
-        return rows
-
-    def _gain_lines(self) -> list[str]:
-        found, names, lines = self.gain, self.channels, []
-        for i, output in enumerate(names.output_names):
-            for j, given in enumerate(names.input_names):
-                unit = _unit_of_gain(names.output_units[i], names.input_units[j])
-                three = (float(part[i, j]) for part in found)
-                text = spread_text(*three, unit)
-                if not np.isfinite(found.value[i, j]):
-                    text = "none: it does not come to rest"
-                lines.append(f"{given} to {output}: {text}")
-        if len(lines) == 1:
-            return [lines[0].split(": ", 1)[1]]
-        more = len(lines) - LISTED
-        return lines if more <= 0 else [*lines[:LISTED], f"and {more} more"]
-
-    def mode_lines(self) -> list[str]:
-        """Return one text for each real pole or pair, the slowest first."""
-        poles, taus = self.poles.value, self.time_constants
-        zeta, omega = self.damping, self.frequencies
-        lines = []
-        for k, pole in enumerate(poles):
-            if abs(pole) < SMALLEST_POLE or pole.imag < 0.0:
-                continue
-            if not np.isfinite(taus.value[k]):
-                lines.append("an integrator")
-                continue
-            text = "time constant " if taus.value[k] > 0.0 else "grows with "
-            text += spread_text(taus.value[k], taus.low[k], taus.high[k], "s")
-            if pole.imag > 0.0:
-                turn = 2.0 * np.pi / abs(np.angle(pole)) * self.dt
-                damped = spread_text(zeta.value[k], zeta.low[k], zeta.high[k])
-                text += f", period {turn:.3g} s, damping {damped}"
-                text += f", {omega.value[k]:.3g} rad/s"
-            elif pole.real < 0.0:
-                text += ", alternating"
-            lines.append(text)
-        return lines
+        return rows(self)
 
     def __str__(self) -> str:
         rows = self.rows()
@@ -370,11 +319,13 @@ def linearise(
         points = list(_given_states(waiting, states))
     pairs = list(zip(waiting.members, points, strict=True))
     found = [step.derivatives(x, v) for step, x in pairs]
-    for drawn, x in zip(waiting.draws, points, strict=True):
+    for k, drawn in enumerate(waiting.draws):
         for step in drawn:
-            here = newton(step, x, v) if states is None else x
+            here = newton(step, points[k], v) if states is None else points[k]
             if here is not None:
-                found.append(step.derivatives(here, v))
+                near = zip(found[k], step.derivatives(here, v), strict=True)
+                A, B, C, D = (extrapolated(own, there) for own, there in near)
+                found.append((A, B, C, D))
     A, B, C, D = (np.array(parts) for parts in zip(*found, strict=True))
     y_std, u_std = scaling.y_std[:, None], scaling.u_std
     systems = Systems(A, B / u_std, y_std * C, y_std * D / u_std)
@@ -410,38 +361,3 @@ def _given_states(waiting: Waiting, states: Any) -> Values:
             "needed, (member, state), as steady_state(u).states has them"
         )
     return found
-
-
-def _matched(
-    poles: NDArray[np.complex128], centre: NDArray[np.complex128]
-) -> NDArray[np.complex128]:
-    """Return poles in the order of those that they are nearest to, by their speed."""
-    from scipy.optimize import linear_sum_assignment
-
-    a, b = _logarithm(centre)[:, None], _logarithm(poles)[None]
-    apart = np.abs(a - b) / (np.abs(a) + np.abs(b) + 1e-12)
-    return np.asarray(poles[linear_sum_assignment(apart)[1]])
-
-
-def _logarithm(poles: NDArray[np.complex128]) -> NDArray[np.complex128]:
-    """Return ``log z``, large where a pole is zero."""
-    tiny = np.abs(poles) < 1e-300
-    return np.asarray(np.log(np.where(tiny, 1e-300, poles)))
-
-
-def _damping(poles: NDArray[np.complex128]) -> Values:
-    s = _logarithm(poles)
-    size = np.abs(s)
-    return np.where(size > 0.0, -s.real / np.where(size > 0.0, size, 1.0), 0.0)
-
-
-def _time_constants(poles: NDArray[np.complex128], dt: float) -> Values:
-    speed = -_logarithm(poles).real
-    with np.errstate(divide="ignore"):
-        return np.where(speed == 0.0, np.inf, dt / speed)
-
-
-def _unit_of_gain(output: str, given: str) -> str:
-    if not given:
-        return output
-    return f"{output or '1'}/{given}"

@@ -155,13 +155,11 @@ def frequency_response(model: Linearisation, w: Any) -> FrequencyResponse:
     # (system, frequency, output, input)
     G = np.moveaxis(np.array(found), 0, 1)
     phase = _phases(G, model.chosen)
+    size_low, size_high = ends(np.abs(G))
+    low, high = ends(phase)
+    own = phase[model.chosen]
     return FrequencyResponse(
-        w,
-        G[model.chosen],
-        *ends(np.abs(G)),
-        phase[model.chosen],
-        *ends(phase),
-        model.channels,
+        w, G[model.chosen], size_low, size_high, own, low, high, model.channels
     )
 
 
@@ -171,7 +169,8 @@ def _phases(G: Complex, chosen: int) -> Values:
     turns = np.round((phase - phase[chosen])[:, :1] / (2.0 * np.pi))
     # A positive gain begins near zero, and not a turn away.
     turns = turns + np.round(phase[chosen, :1] / (2.0 * np.pi))
-    return np.degrees(phase - 2.0 * np.pi * turns)
+    found: Values = np.degrees(phase - 2.0 * np.pi * turns)
+    return found
 
 
 def _default_frequencies(model: Linearisation) -> Values:
@@ -206,6 +205,6 @@ def step_response(model: Linearisation, samples: int | None) -> StepResponse:
         if late:
             found[:, late:, :, k] = found[:, : max(count - late, 0), :, k]
             found[:, :late, :, k] = 0.0
-    time = model.dt * np.arange(count)
+    time: Values = model.dt * np.arange(count, dtype=float)
     low, high = ends(found)
     return StepResponse(time, found[model.chosen], low, high, model.channels)

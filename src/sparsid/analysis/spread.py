@@ -14,6 +14,10 @@ from sparsid.results.texts import with_unit
 LEVEL = 0.9
 # Draws of the parameters, over all members.
 DRAWS = 100
+# Share of the way to a draw that is gone through the model itself; the rest follows the
+# straight line. The posterior is Gaussian for the linearised model alone: draws that go
+# all the way lead neurons out of their range, and bands to one side of the model.
+SHARE = 0.1
 
 
 class Spread(NamedTuple):
@@ -35,6 +39,11 @@ def ends(pool: Any) -> Any:
     # No mean of two values: one of them may be infinite.
     level = (0.5 - 0.5 * LEVEL, 0.5 + 0.5 * LEVEL)
     return np.quantile(pool, level, axis=0, method="nearest")
+
+
+def extrapolated(member: Any, near: Any) -> Any:
+    """Return what a draw has, from what a model at `SHARE` of the way to it has."""
+    return member + (near - member) / SHARE
 
 
 def spread_text(value: float, low: float, high: float, unit: str = "") -> str:

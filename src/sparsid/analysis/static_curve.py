@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.analysis.spread import DRAWS, ends, per_member
+from sparsid.analysis.spread import DRAWS, ends, extrapolated, per_member
 from sparsid.analysis.steady_state import (
     finite,
     newton,
@@ -16,7 +16,8 @@ from sparsid.analysis.steady_state import (
     rests,
     solved,
 )
-from sparsid.analysis.steps import Step, steps_of
+from sparsid.analysis.step import Step
+from sparsid.analysis.steps import steps_of
 from sparsid.errors import InputError
 from sparsid.fitting.settings import whole
 from sparsid.results.base import FittedModel
@@ -102,7 +103,8 @@ def static_curve(
             for other in drawn:
                 there = newton(other, x, v)
                 if there is not None:
-                    pool.append(_static(other, there, v, k))
+                    near = _static(other, there, v, k)
+                    pool.append(extrapolated(members[-1], near))
         rows.append([np.median(members, axis=0), *ends(np.array(pool))])
     # (point, centre and ends, output and slope, channel)
     table = np.array(rows)
@@ -111,8 +113,12 @@ def static_curve(
     return StaticCurve(
         channels.input_names[k],
         values,
-        *(y[:, j] for j in range(3)),
-        *(g[:, j] for j in range(3)),
+        y[:, 0],
+        y[:, 1],
+        y[:, 2],
+        g[:, 0],
+        g[:, 1],
+        g[:, 2],
         inputs,
         channels,
     )

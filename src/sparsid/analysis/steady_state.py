@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,8 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.analysis.spread import DRAWS, ends, named_values, per_member, spread_text
-from sparsid.analysis.steps import Step, Waiting, steps_of
+from sparsid.analysis.spread import (
+    DRAWS,
+    ends,
+    extrapolated,
+    named_values,
+    per_member,
+    spread_text,
+)
+from sparsid.analysis.step import Step
+from sparsid.analysis.steps import Waiting, steps_of
 from sparsid.errors import InputError
 from sparsid.results.base import FittedModel
 from sparsid.results.forecast import Channels
@@ -52,8 +61,8 @@ class SteadyState:
         names = self.channels
         given = named_values(self.inputs, names.input_names, names.input_units)
         texts = [
-            f"{name} {spread_text(*values, unit)}"
-            for name, unit, *values in zip(
+            f"{name} {spread_text(value, low, high, unit)}"
+            for name, unit, value, low, high in zip(
                 names.output_names,
                 names.output_units,
                 self.outputs.tolist(),
@@ -80,11 +89,11 @@ def steady_state(
     states = rests(waiting, v, channels, inputs)
     found = [step.emit(x, v) for step, x in zip(waiting.members, states, strict=True)]
     pool = list(found)
-    for x, drawn in zip(states, waiting.draws, strict=True):
+    for x, own, drawn in zip(states, found, waiting.draws, strict=True):
         for step in drawn:
             here = newton(step, x, v)
             if here is not None:
-                pool.append(step.emit(here, v))
+                pool.append(extrapolated(own, step.emit(here, v)))
     low, high = ends(np.array(pool))
     stable = [
         is_stable(step, x, v) for step, x in zip(waiting.members, states, strict=True)
@@ -126,7 +135,9 @@ def rest(step: Step, v: Values) -> Values | None:
     """
     x, unstable = step.rest(), None
     for first, stop in zip((0, *HELD), HELD, strict=False):
-        x = step.run(x, v, stop - first)
+        # One that runs away is seen by its values.
+        with np.errstate(over="ignore", invalid="ignore"):
+            x = step.run(x, v, stop - first)
         if not np.isfinite(x).all():
             break
         found = newton(step, x, v)
@@ -207,6 +218,6 @@ def operating_inputs(fitted: FittedModel, at: Any) -> Values:
 
 def finite(value: Any) -> float:
     """Return a value that is a finite number, or say that it is none."""
-    if isinstance(value, numbers.Real) and np.isfinite(value):
+    if isinstance(value, numbers.Real) and math.isfinite(value):
         return float(value)
     raise InputError(f"an input is {value!r}: give a finite number")

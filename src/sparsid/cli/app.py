@@ -9,6 +9,7 @@ import typer
 
 from sparsid.cli import options as o
 from sparsid.cli.app_command import app_command
+from sparsid.cli.compare import compare
 from sparsid.cli.export import export
 from sparsid.cli.inspect import inspect
 from sparsid.cli.reproduce import studies
@@ -66,6 +67,7 @@ app.add_typer(studies, name="reproduce")
 app.command("app")(app_command)
 app.command()(inspect)
 app.command()(export)
+app.command()(compare)
 
 
 def main() -> None:

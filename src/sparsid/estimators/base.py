@@ -94,9 +94,10 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
 
     def summary(self) -> str:
         """Return what was identified, as text."""
+        from sparsid.analysis.dynamics import dynamics_rows
         from sparsid.results.summary import summary
 
-        return summary(self._fitted)
+        return summary(self._fitted, dynamics_rows(self._fitted))
 
     # -- linear tools --------------------------------------------------------------
 

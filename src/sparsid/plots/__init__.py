@@ -12,6 +12,13 @@ from sparsid.plots.checks import (
     pit,
     stability,
 )
+from sparsid.plots.comparison import comparison
+from sparsid.plots.dynamics import (
+    bode,
+    poles,
+    static_gain,
+    step_response,
+)
 from sparsid.plots.signals import (
     error_text,
     identification_picture,
@@ -34,6 +41,8 @@ __all__ = [
     "GREEN",
     "GREY",
     "ORANGE",
+    "bode",
+    "comparison",
     "correlation",
     "coverage",
     "error_text",
@@ -43,9 +52,12 @@ __all__ = [
     "network",
     "operating_range",
     "pit",
+    "poles",
     "relevance",
     "residual",
     "simulation",
     "stability",
+    "static_gain",
+    "step_response",
     "weight_map",
 ]

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 # Okabe and Ito's colours, told apart by all readers.
 BLACK, BLUE, ORANGE, GREEN, GREY = "black", "#0072B2", "#D55E00", "#009E73", "#777777"
 GRID = "#dddddd"
+# Colour and line of several things side by side, in their order.
+SERIES = (
+    (BLUE, "-"),
+    (ORANGE, "--"),
+    (GREEN, "-."),
+    ("#CC79A7", (0, (1, 0.7))),
+    ("#E69F00", (0, (5, 1))),
+    ("#56B4E9", (0, (3, 1, 1, 1))),
+)
 # Inches: a laptop's width.
 FIGURE_WIDTH = 11.0
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sparsid.analysis.dynamics import mean_point
 from sparsid.data.record import Record
 from sparsid.data.whole_file import whole_file
 from sparsid.errors import InputError
@@ -59,12 +60,13 @@ def write_report(
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist: make it first")
     diagnosis = diagnose(model, records)
-    figures = figures_of(model, diagnosis)
+    linear = mean_point(model.fitted_)
+    figures = figures_of(model, diagnosis, linear)
     drawn = {name: svg_text(name, figure) for name, figure in figures.items()}
     facts = Facts(title, part, comparison or {})
     inside = {name: for_page(name, text) for name, text in drawn.items()}
     with whole_file(path) as temporary:
-        text = page(model, diagnosis, inside, facts)
+        text = page(model, diagnosis, inside, facts._replace(linear=linear))
         temporary.write_text(text, encoding="utf-8")
     if pictures is not None:
         write_pictures(Path(pictures), figures, drawn)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from sparsid.analysis.linearisation import Linearisation
 from sparsid.data.record import Record
 from sparsid.results.forecast import Forecast
-from sparsid.results.summary import summary
-from sparsid.results.texts import joined, percent, with_unit
+from sparsid.results.texts import counted, joined, percent, with_unit
 from sparsid.validation.diagnosis import Diagnosis
 from sparsid.validation.relevance import alternatives
 
@@ -29,6 +29,8 @@ class Facts(NamedTuple):
     title: str
     part: str
     comparison: dict[str, dict[str, list[float]]]
+    # What the model is near its mean operating point, or why there is none.
+    linear: Linearisation | str = ""
 
 
 class Table(NamedTuple):
@@ -77,7 +79,8 @@ def contents(model: Model, diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]
         "learnt": _learnt(model),
         "channels": _channels(model, diagnosis),
         "notes": [str(note) for note in model.fitted_.details.get("notes", ())],
-        "summary": summary(model.fitted_),
+        "dynamics": _dynamics(facts.linear),
+        "summary": model.summary(),
         "settings": _settings(model),
         "input_names": repr(list(names.input_names)),
         "output_names": repr(list(names.output_names)),
@@ -253,6 +256,15 @@ def _bands(diagnosis: Diagnosis, model: Model) -> Table | None:
                 ]
             )
     return Table(head, rows) if rows else None
+
+
+def _dynamics(linear: Linearisation | str) -> dict[str, Any]:
+    """Return the lines about poles and gains, or why there are none."""
+    if isinstance(linear, str):
+        return {"reason": linear, "rows": [], "spread": ""}
+    draws = len(linear.systems.A) - linear.members
+    spread = f"{counted(linear.members, 'member')} and {counted(draws, 'draw')}"
+    return {"reason": "", "rows": linear.rows(), "spread": spread}
 
 
 def _learnt(model: Model) -> str:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsid import plots
+from sparsid.analysis.linearisation import Linearisation
 from sparsid.plots.style import GRID
+from sparsid.report.dynamics import drawers
 from sparsid.validation.diagnosis import Diagnosis
 
 if TYPE_CHECKING:
@@ -30,11 +32,20 @@ LARGEST_MAPS = 3
 # Colours of the paper, the ink and the grid, which the page sets for day and night.
 INKS = {"#000000": "currentColor", GRID: "var(--grid)", "#ffffff": "var(--paper)"}
 
-Drawer = Callable[["Axes"], Any]
+# Draws into axes, or into as many as it wants, one below the other.
+Drawer = Callable[[Any], Any]
 
 
-def figures_of(model: Model, diagnosis: Diagnosis) -> dict[str, Figure]:
-    """Return all pictures by name, in the order of the page."""
+def figures_of(
+    model: Model, diagnosis: Diagnosis, linear: Linearisation | str = ""
+) -> dict[str, Figure]:
+    """Return all pictures by name, in the order of the page.
+
+    Parameters
+    ----------
+    linear
+        The linear model, or why there is none.
+    """
     made: dict[str, Figure] = {}
     # With many records the page draws all, the file the first.
     first = zip(diagnosis.records[:1], diagnosis.free_run[:1], strict=True)
@@ -50,6 +61,9 @@ def figures_of(model: Model, diagnosis: Diagnosis) -> dict[str, Figure]:
     stable = diagnosis.stability
     if stable is not None:
         made["stability"] = _figure(partial(plots.stability, stable))
+    if isinstance(linear, Linearisation):
+        for name, count, drawer in drawers(linear):
+            made[name] = _figure(drawer, TALL, count)
     _add_structure(made, model)
     _add_calibration(made, diagnosis)
     return made
@@ -88,14 +102,13 @@ def _add_calibration(made: dict[str, Figure], diagnosis: Diagnosis) -> None:
                 made[f"pit {label} {name}"] = _figure(draw)
 
 
-def _figure(draw: Drawer, size: tuple[float, float] = SMALL) -> Figure:
+def _figure(draw: Drawer, size: tuple[float, float] = SMALL, rows: int = 1) -> Figure:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     with rc_context({"font.size": FONT_SIZE, "axes.titlesize": FONT_SIZE + 1.0}):
         figure = Figure(figsize=size, layout="constrained")
-        ax = figure.subplots()
-        draw(ax)
+        draw(figure.subplots(rows, 1, sharex=True))
     # The layout is found once, not again for every format.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")

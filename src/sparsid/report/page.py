@@ -22,6 +22,7 @@ SECTIONS = {
     "runs": "Measured and simulated",
     "residuals": "Residuals",
     "range": "Where it is valid",
+    "dynamics": "Dynamics",
     "kept": "What was kept",
     "fit": "How it was found",
     "bands": "Are the bands right?",

@@ -18,10 +18,17 @@ LABEL_WIDTH = 18
 LISTED_NOTES = 5
 
 
-def summary(fitted: FittedModel) -> str:
-    """Return what was identified, as aligned text of at most 80 columns."""
+def summary(fitted: FittedModel, dynamics: Sequence[Row] = ()) -> str:
+    """Return what was identified, as aligned text of at most 80 columns.
+
+    Parameters
+    ----------
+    dynamics
+        Lines about poles and gains near an operating point.
+    """
     structure, quality = fitted.structure_rows(), fitted.quality_rows()
     lines = [*_data_rows(fitted), ("", ""), *structure, ("", ""), *quality]
+    lines += [("", ""), *dynamics] if dynamics else []
     title = f"{fitted.title} model of {', '.join(fitted.channels.output_names)}"
     head = textwrap.shorten(title, WIDTH, placeholder=" ...")
     return "\n".join([head, "-" * len(head), *_aligned(lines)])
