@@ -94,4 +94,5 @@ def test_something_is_left_if_nothing_is_used() -> None:
     small, stay, states = structure.reduced(keep)
     assert (small.sizes.states, small.sizes.neurons) == (2, 0)
     assert small.free == ()
-    assert stay.sum() == 2 and states.sum() == 2
+    assert stay.sum() == 2
+    assert states.sum() == 2

@@ -144,6 +144,7 @@ def identify(
     memory_limit: o.MemoryLimit = 4.0,
     budget: o.Budget = None,
     recalibrate: o.Recalibrate = False,
+    compact: o.Compact = False,
     seed: o.Seed = 0,
     out: o.OutFolder = Path("sparsid-results"),
     report: o.Report = True,
@@ -176,6 +177,7 @@ def identify(
         report,
         scheduler,
         benchmark,
+        compact,
     )
     raise typer.Exit(run(request))
 
@@ -270,13 +272,18 @@ def report(
 
 
 @app.command()
-def info(model: o.ModelFile, json: o.Json = False) -> None:
+def info(
+    model: o.ModelFile, json: o.Json = False, equations: o.Equations = None
+) -> None:
     """Show what a model file holds."""
     from sparsid.cli.results import as_json
     from sparsid.results.storage import load
     from sparsid.results.summary import result_dict
 
     found = load(model)
+    if equations is not None:
+        print(found.equations(equations))
+        return
     print(as_json(result_dict(found.fitted_)) if json else found.summary())
 
 
@@ -293,7 +300,12 @@ def _settings(context: typer.Context) -> tuple[str, dict[str, Any]]:
         if str(context.get_parameter_source(name)).endswith("COMMANDLINE")
     }
     if model is None:
-        fitting = [kind for kind, own in SETTINGS.items() if given <= own]
+        # Most kinds of prior are for networks: alone it does not ask for a simulator.
+        fitting = [
+            kind
+            for kind, own in SETTINGS.items()
+            if given <= own and not (kind == "auto" and "prior" in given)
+        ]
         model = fitting[0] if fitting else "narx"
     own = SETTINGS[one_of("--model", model, SETTINGS)]
     if given - own:

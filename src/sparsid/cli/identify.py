@@ -38,6 +38,7 @@ from sparsid.estimators import NARX, Model, Simulator, StateSpace
 from sparsid.fitting.outcome import Outcome
 from sparsid.fitting.settings import make_lags
 from sparsid.report import write_report
+from sparsid.results.nearest import compact_text
 from sparsid.results.summary import result_dict
 from sparsid.validation.baselines import Arx
 from sparsid.validation.calibration import recalibrate
@@ -81,6 +82,7 @@ class Request:
     report: bool
     scheduler: str | None
     benchmark: str | None = None
+    compact: bool = False
 
 
 def identify(request: Request) -> int:
@@ -141,6 +143,10 @@ def _fit(
         model.fit(data.estimation, progress=progress, scheduler=request.scheduler)
         if request.recalibrate and not interrupt.asked:
             recalibrate(model, data.estimation, progress=progress)
+    if request.compact and not interrupt.asked:
+        console.print("Looking for one small model ...")
+        model = model.compact(data.estimation)
+        console.print(compact_text(model.fitted_))
     seconds = time.perf_counter() - began
     for trial in model.fitted_.details.get("candidates", ()):
         console.print(

@@ -242,6 +242,23 @@ Report = Annotated[
     bool,
     _option(RESULTS, "Write report.html and its pictures.", "--report/--no-report"),
 ]
+Compact = Annotated[
+    bool,
+    _option(
+        FIT,
+        "Put one small model in place of the ensemble, and say what that costs in "
+        "error.",
+        "--compact",
+    ),
+]
+Equations = Annotated[
+    str | None,
+    typer.Option(
+        "--equations",
+        help="Print the equations instead: text, latex or sympy.",
+        show_default=False,
+    ),
+]
 Recalibrate = Annotated[
     bool,
     _option(

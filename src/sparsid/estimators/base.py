@@ -205,6 +205,25 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         copy.fitted_ = fitted
         return copy
 
+    def equations(
+        self, kind: str = "text", *, digits: str | int | None = "auto", member: int = 0
+    ) -> str:
+        """Return what was identified as equations in the data's units.
+
+        Parameters
+        ----------
+        kind
+            ``"text"``, ``"latex"``, or ``"sympy"``: lines ``name = expression``.
+        digits
+            ``"auto"``: what the uncertainty of each number supports; or so many
+            significant digits; None: all.
+        member
+            Which member of an ensemble, whose median is the model; `compact` gives one.
+        """
+        from sparsid.results.equations import equations
+
+        return equations(self._fitted, kind, digits, member)
+
     def save(self, path: str | Path, *, overwrite: bool = True) -> None:
         """Write the model to one self-contained file."""
         from sparsid.results.storage import save

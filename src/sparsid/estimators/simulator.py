@@ -37,6 +37,11 @@ class Simulator(Estimator[FittedSimulator]):
         Threads; None: one for every core.
     seed
         Makes results repeatable.
+    prior
+        How weights share prior variances once the race is won: ``"column"``, what a
+        neuron, a state or an input does; ``"row"``, what a state, an output or a neuron
+        gets; ``"row+column"``, both; ``"shape"``, every weight its own; ``"auto"``: by
+        evidence.
     """
 
     def __init__(
@@ -48,6 +53,7 @@ class Simulator(Estimator[FittedSimulator]):
         budget: float | None = None,
         workers: int | None = None,
         seed: int = 0,
+        prior: str = "auto",
     ) -> None:
         self.structure = structure
         self.states = states
@@ -55,6 +61,7 @@ class Simulator(Estimator[FittedSimulator]):
         self.budget = budget
         self.workers = workers
         self.seed = seed
+        self.prior = prior
 
     def _fit(
         self, records: list[Record], progress: Report | None, scheduler: str | None

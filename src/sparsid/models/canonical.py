@@ -225,14 +225,17 @@ class Structure:
             for i, j, _, _ in pole.entries(np.ones(pole.parameters)):
                 moved[self.sizes.at("A", i, j)] = True
         M = self._by_name(((self.fixed != 0.0) | moved).astype(float))
-        states, neurons = M["C"].any(0), M["G"].any(0)
+        states: NDArray[np.bool_] = np.asarray(M["C"].any(0))
+        neurons: NDArray[np.bool_] = np.asarray(M["G"].any(0))
         # What leads to something needed is needed: as often as there are elements.
         for _ in range(len(states) + len(neurons)):
-            neurons = neurons | M["E"][states].any(0)
-            states = states | M["A"][states].any(0) | M["F"][neurons].any(0)
+            neurons |= M["E"][states].any(0)
+            states |= M["A"][states].any(0) | M["F"][neurons].any(0)
         if not states.any():
             # A model without any state is no form of its own.
-            states[[p.state + k for p in self.poles[:1] for k in range(p.states)]] = 1
+            states[[p.state + k for p in self.poles[:1] for k in range(p.states)]] = (
+                True
+            )
         return states, neurons
 
     def reduced(self, keep: NDArray[np.bool_]) -> Reduction:

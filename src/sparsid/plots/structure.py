@@ -61,7 +61,7 @@ def history(model: Model, ax: Axes | None = None) -> Axes:
 
 
 def relevance(model: Model, ax: Axes | None = None, kind: str | None = None) -> Axes:
-    """Return axes with the log evidence that speaks for each group.
+    """Return axes with the log evidence for each group, and how uncertain it is.
 
     Parameters
     ----------
@@ -85,7 +85,9 @@ def relevance(model: Model, ax: Axes | None = None, kind: str | None = None) -> 
     values = table["evidence"].fillna(0.0).to_numpy(dtype=float)
     places = np.arange(len(table))[::-1]
     colours = np.where(values >= STRONG, BLUE, GREY)
+    unsure = table["evidence_std"].fillna(0.0).to_numpy(dtype=float)
     ax.barh(places, values, color=colours.tolist(), height=0.65)
+    ax.errorbar(values, places, xerr=unsure, fmt="none", ecolor=GREY, lw=1.0)
     ax.set_yticks(places, [str(name) for name in table["name"]])
     ax.axvline(STRONG, color=ORANGE, lw=1.0, ls="--", label="strong")
     if (values > 100.0).any():

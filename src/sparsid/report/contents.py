@@ -11,7 +11,10 @@ import pandas as pd
 
 from sparsid.analysis.linearisation import Linearisation
 from sparsid.data.record import Record
+from sparsid.results.equations import equations
 from sparsid.results.forecast import Forecast
+from sparsid.results.narx import Fitted
+from sparsid.results.simulator import FittedSimulator
 from sparsid.results.texts import counted, joined, percent, with_unit
 from sparsid.validation.diagnosis import Diagnosis
 from sparsid.validation.relevance import alternatives
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 # Records with a chart, and samples in it; of longer ones every k-th is drawn.
 LARGEST_CHARTS, LARGEST_SAMPLES = 4, 6000
+# Weights of the largest model whose equations are shown.
+MOST_WRITTEN = 500
 
 
 class Facts(NamedTuple):
@@ -76,6 +81,7 @@ def contents(model: Model, diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]
         "is_ensemble": len(model.fitted_) > 1,
         "candidates": _candidates(model),
         "bands": _bands(diagnosis, model),
+        "equations": _equations(model),
         "learnt": _learnt(model),
         "channels": _channels(model, diagnosis),
         "notes": [str(note) for note in model.fitted_.details.get("notes", ())],
@@ -265,6 +271,15 @@ def _dynamics(linear: Linearisation | str) -> dict[str, Any]:
     draws = len(linear.systems.A) - linear.members
     spread = f"{counted(linear.members, 'member')} and {counted(draws, 'draw')}"
     return {"reason": "", "rows": linear.rows(), "spread": spread}
+
+
+def _equations(model: Model) -> str:
+    """Return the equations of the first member; empty where nobody would read them."""
+    fitted = model.fitted_
+    short = fitted.weights_kept <= MOST_WRITTEN
+    if not isinstance(fitted, FittedSimulator | Fitted) or not short:
+        return ""
+    return equations(fitted)
 
 
 def _learnt(model: Model) -> str:

@@ -20,6 +20,8 @@ from sparsid.fitting.settings import number, whole
 # A run is called diverged when an output is this many standard deviations of the
 # estimation record away from its mean.
 DIVERGED = 100.0
+# Beyond this surprise no coverage is promised: a tenth further than anything seen.
+SURPRISE_LIMIT = 1.1
 # Half a 95 % band of a Gaussian, in standard deviations.
 BAND = 1.96
 
@@ -41,6 +43,11 @@ class Forecast:
         Samples ahead, None for a free run.
     diverged_at
         Sample at which the run left all bounds, None if it did not; NaN from there on.
+    surprise
+        (time,) how far inputs and states are from their mean, in terms of the largest
+        distance in the estimation records; None if the model does not know it.
+    run_factors
+        Scale and rate of bands for whole runs, output by output; see `band`.
     """
 
     mean: Float[np.ndarray, "time outputs"]
@@ -51,6 +58,31 @@ class Forecast:
     diverged_at: int | None
     output_names: tuple[str, ...]
     output_units: tuple[str, ...]
+    surprise: NDArray[np.float64] | None = None
+    run_factors: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def beyond(self) -> NDArray[np.bool_]:
+        """Samples further from what was seen than the limit: no coverage is promised.
+
+        All false for a model that does not know what was seen.
+        """
+        if self.surprise is None:
+            return np.zeros(len(self.mean), dtype=bool)
+        return np.asarray(np.nan_to_num(self.surprise) > SURPRISE_LIMIT)
+
+    @property
+    def caveat(self) -> str:
+        """Where no coverage is promised, as a sentence; empty if it is everywhere."""
+        count = int(self.beyond.sum())
+        if not count or self.surprise is None:
+            return ""
+        first, most = int(np.argmax(self.beyond)), float(np.nanmax(self.surprise))
+        return (
+            f"inputs and states of {count} of {len(self.mean)} samples, from sample "
+            f"{first} on, are up to {most:.1f} times as far from their mean as ever in "
+            "estimation: no coverage is promised there"
+        )
 
     @property
     def noise_std(self) -> NDArray[np.float64]:
@@ -59,11 +91,37 @@ class Forecast:
         return np.asarray(np.sqrt(rest))
 
     def band(
-        self, level: float = 0.95
+        self, level: float = 0.95, *, whole_run: bool = False
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ends of the central band that holds a measurement so often."""
+        """Return the ends of the central band that holds a measurement so often.
+
+        Parameters
+        ----------
+        whole_run
+            Whether it is all measurements of the free run together, of each output,
+            that are to be held so often. By what errors in held-out blocks were; if
+            there were none, samples count as independent of each other.
+        """
         half = half_width(level) * self.std
+        if whole_run:
+            half = half * self._wider(level)
         return self.mean - half, self.mean + half
+
+    def _wider(self, level: float) -> NDArray[np.float64]:
+        """Return by how much bands for the whole run are wider, output by output."""
+        if self.horizon is not None:
+            raise InputError(
+                "whole_run=True was given for predictions: it is for free runs, as "
+                "simulate() gives them"
+            )
+        counts = np.isfinite(self.std).sum(axis=0)
+        factors = self.run_factors or ((1.0, 1.0),) * len(counts)
+        widths = [
+            scale * whole_run_width(level, rate * n)
+            for (scale, rate), n in zip(factors, counts, strict=True)
+        ]
+        # One that holds the run holds each sample of it, too.
+        return np.maximum(np.array(widths) / half_width(level), 1.0)
 
 
 def half_width(level: float) -> float:
@@ -73,15 +131,26 @@ def half_width(level: float) -> float:
     return float(norm.ppf(0.5 + 0.5 * level))
 
 
+def whole_run_width(level: float, independent: float) -> float:
+    """Return half a band that holds so many independent Gaussians, all of them."""
+    # Of the share that is left out: 1 - p^(1/n) without loss of digits.
+    outside = -np.expm1(np.log(level) / max(independent, 1.0))
+    return float(norm.isf(0.5 * outside))
+
+
 class BandFactors(NamedTuple):
     """What standard deviations are multiplied with, one for each output.
 
     One unless they were compared with errors on data not learnt from; see
-    :mod:`sparsid.validation.calibration`.
+    :mod:`sparsid.validation.calibration`. For bands that hold a whole run: what the
+    width of independent samples is multiplied with, and how many samples are worth one
+    that is independent, inverse; empty where that is not known.
     """
 
     one_step: tuple[float, ...]
     free_run: tuple[float, ...]
+    run_scale: tuple[float, ...] = ()
+    run_rate: tuple[float, ...] = ()
 
     @staticmethod
     def none(outputs: int) -> BandFactors:
@@ -269,6 +338,7 @@ class Channels:
             diverged_at,
             self.output_names,
             self.output_units,
+            run_factors=tuple(zip(factors.run_scale, factors.run_rate, strict=True)),
         )
 
 
@@ -280,6 +350,7 @@ def over_segments(
     Stretches not longer than ``lag`` have none.
     """
     values = np.full((3, *record.y.shape), np.nan)
+    surprise = np.full(len(record), np.nan)
     parts = []
     for segment in record.segments():
         if len(segment) <= max(lag, 1):
@@ -287,6 +358,8 @@ def over_segments(
         at = segment.start - record.start
         part = forecast(segment)
         values[:, at : at + len(segment)] = part.mean, part.std, part.model_std
+        if part.surprise is not None:
+            surprise[at : at + len(segment)] = part.surprise
         parts.append((at, part))
     diverged = [at + p.diverged_at for at, p in parts if p.diverged_at is not None]
     return Forecast(
@@ -298,6 +371,8 @@ def over_segments(
         min(diverged, default=None),
         record.output_names,
         record.output_units,
+        surprise if any(p.surprise is not None for _, p in parts) else None,
+        parts[0][1].run_factors if parts else (),
     )
 
 

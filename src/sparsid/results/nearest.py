@@ -55,6 +55,21 @@ def nearest_member(fitted: F, inputs: Sequence[Values] | None = None) -> F:
     return made
 
 
+def compact_text(fitted: FittedModel) -> str:
+    """Return what a small model costs in error; empty if it was not asked for."""
+    facts = fitted.details.get("compact")
+    if facts is None:
+        return ""
+    left = f"{facts['weights']} of {facts['weights_full']} weights"
+    several = f"the ensemble of {facts['ensemble_members']}"
+    if "ratio" in facts:
+        more = 100.0 * (facts["ratio"] - 1.0)
+        price = f"{abs(more):.1f} % {'more' if more >= 0 else 'less'}"
+        return f"{left}; held-out free-run error {price} than that of {several}"
+    away = fitted.per_output(facts["distance"])
+    return f"{left}; in free run {away} from {several}"
+
+
 def made_up(fitted: FittedModel) -> Values:
     """Return inputs that step at random within what the estimation records had."""
     rng = np.random.default_rng(0)

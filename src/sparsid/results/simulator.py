@@ -33,7 +33,9 @@ from sparsid.results.forecast import (
     Forecast,
     over_segments,
 )
+from sparsid.results.nearest import compact_text
 from sparsid.results.structure_counts import groups_left, in_common
+from sparsid.results.surprise import Seen
 from sparsid.results.texts import Row
 
 Values = NDArray[np.float64]
@@ -64,6 +66,8 @@ class SimulatorMember:
         Deviation of the prior of the parameters, around zero.
     prior_variance
         Of parameters and that start state, around what the fit began with.
+    seen
+        Where states and inputs were; None in files of earlier versions.
     """
 
     structure: Structure
@@ -76,27 +80,46 @@ class SimulatorMember:
     prior_std: Values
     prior_variance: Values
     log_evidence: float
+    seen: Seen | None = None
 
     def run(self, start: Values, u: Values) -> Values:
         """Return the free run, (time, output); ``u`` ends with the constant."""
         return self.structure.run(self.theta, start, u)[0]
 
     def started(self, u: Values, y: Values) -> tuple[Values, Values]:
-        """Return the start state that fits first outputs, and its covariance.
+        """Return the start state that fits first outputs, and a joint covariance.
 
         By Gauss and Newton in the coordinates in which the states of the estimation
-        records have unit variance, with those records as prior.
+        records have unit variance, with those records as prior. The start follows the
+        parameters: with derivatives ``P`` by them and ``J`` by the start, whitened, and
+        ``C`` the covariance of the start at given parameters,
+
+            x0(theta) = x0 - C J' P (theta - their estimate),
+
+        so that what the scale of a state leaves open does not count as spread.
+
+        Returns
+        -------
+        start, covariance
+            The covariance is that of parameters and start.
         """
         structure, seen = self.structure, np.isfinite(y)
         root = START_SPREAD * self.state_root
         target = np.where(seen, y, 0.0)
+        count = structure.parameters
 
-        def look(z: Values) -> tuple[Values, Values]:
+        def look(z: Values) -> tuple[Values, Values, Values]:
             runs, _, dy = structure.sensitivities(
                 self.theta, self.state_mean + root @ z, u
             )
-            J = dy[:, :, structure.parameters : -1] @ root
-            columns = np.concatenate([J, (target - runs)[..., None]], axis=2)
+            columns = np.concatenate(
+                [
+                    dy[:, :, :count],
+                    dy[:, :, count:-1] @ root,
+                    (target - runs)[..., None],
+                ],
+                axis=2,
+            )
             for o, law in enumerate(self.noise):
                 whiten(
                     law.predictors,
@@ -106,27 +129,34 @@ class SimulatorMember:
                     columns[:, o],
                 )
             flat = columns.reshape(-1, columns.shape[2])
-            prior = np.eye(len(z), len(z) + 1)
+            prior = np.zeros((len(z), flat.shape[1]))
+            prior[:, count:-1] = np.eye(len(z))
             prior[:, -1] = -z
             stack = np.concatenate([flat, prior])
-            return stack[:, :-1], stack[:, -1]
+            return stack[:, count:-1], stack[:, -1], stack[:, :count]
 
         z, damping = np.zeros(len(self.start)), START_DAMPING
-        J, r = look(z)
+        J, r, P = look(z)
         for _ in range(START_STEPS):
             normal = J.T @ J
             step = np.linalg.solve(
                 normal + damping * np.diag(np.diagonal(normal)), J.T @ r
             )
-            J_new, r_new = look(z + step)
+            J_new, r_new, P_new = look(z + step)
             if (r_new**2).sum() < (r**2).sum():
-                z, J, r, damping = z + step, J_new, r_new, 0.2 * damping
+                z, J, r, P, damping = z + step, J_new, r_new, P_new, 0.2 * damping
                 if np.abs(step).max() < 1e-8:
                     break
             else:
                 damping = max(5.0 * damping, 1e-3)
-        C = root @ np.linalg.inv(J.T @ J) @ root.T
-        return self.state_mean + root @ z, C
+        own = np.linalg.inv(J.T @ J)
+        follows = -root @ own @ (J.T @ P)
+        C = self.covariance[:count, :count]
+        cross = follows @ C
+        joint = np.block(
+            [[C, cross.T], [cross, root @ own @ root.T + cross @ follows.T]]
+        )
+        return self.state_mean + root @ z, joint
 
     def variance(self, start: Values, covariance: Values, u: Values) -> Values:
         """Return the variance of the free run by parameters and start, (time, output).
@@ -190,9 +220,7 @@ class FittedSimulator(FittedModel):
     def member(self, k: int) -> FittedSimulator:
         """Return one member as a result of its own."""
         own = self.members[range(len(self))[k]]
-        return replace(
-            self, members=(own,), weights_kept=own.structure.parameters
-        )
+        return replace(self, members=(own,), weights_kept=own.structure.parameters)
 
     # -- use -----------------------------------------------------------------------
 
@@ -250,9 +278,12 @@ class FittedSimulator(FittedModel):
                 f"{len(inputs)} samples were given but the first {start} only settle "
                 "the start state: give a longer record"
             )
-        values = self._run(self.delayed(inputs), first, draws)
+        late_inputs = self.delayed(inputs)
+        starts, covariances = self._starts(late_inputs, first)
+        values = self._from(starts, covariances, late_inputs, draws)
         late = tuple(v[start:] for v in values)
-        return self._forecast(late, start, len(inputs), None)
+        found = self._forecast(late, start, len(inputs), None)
+        return replace(found, surprise=self._surprise(starts, late_inputs))
 
     def predict(self, record: Record, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
@@ -274,8 +305,8 @@ class FittedSimulator(FittedModel):
                 record, start, lambda part: self.predict(part, horizon)
             )
         u = self.delayed(record.u)
-        nothing = Draws(0, 0, False)
-        mean = self._run(u, record.y[: self.start_samples], nothing)[0]
+        starts, covariances = self._starts(u, record.y[: self.start_samples])
+        mean = self._from(starts, covariances, u, Draws(0, 0, False))[0]
         y = self.scaling.scale_y(record.y)
         mean = mean + self.residual.expected(y - mean, u[:, :-1], mean, horizon)
         sizes, bounds = self.members[0].structure.sizes, self._bounds()
@@ -284,7 +315,8 @@ class FittedSimulator(FittedModel):
         # What parameters get wrong is in the residual that is followed.
         values = (mean, np.broadcast_to(std, mean.shape), np.zeros(mean.shape))
         late = tuple(v[start:] for v in values)
-        return self._forecast(late, start, len(record), horizon)
+        found = self._forecast(late, start, len(record), horizon)
+        return replace(found, surprise=self._surprise(starts, u))
 
     # -- pieces --------------------------------------------------------------------
 
@@ -300,25 +332,37 @@ class FittedSimulator(FittedModel):
             late[:, k] = held[: len(u)]
         return late
 
-    def _run(self, u: Values, first: Any, draws: Draws) -> tuple[Values, ...]:
-        """Return centre, deviation, and its part that is not noise, scaled."""
+    def _surprise(self, starts: list[Values], u: Values) -> Values | None:
+        """Return how far runs are from what was seen, the median over members."""
+        found = [
+            m.seen.surprise(m.structure.run(m.theta, x, u)[1][:-1], u[:, :-1])
+            for m, x in zip(self.members, starts, strict=True)
+            if m.seen is not None
+        ]
+        return np.asarray(np.median(found, axis=0)) if found else None
+
+    def _starts(self, u: Values, first: Any) -> tuple[list[Values], list[Values]]:
+        """Return start states that fit first outputs, and covariances with them."""
         starts, covariances = [], []
         for member in self.members:
-            P = member.structure.parameters
             start, covariance = member.start, member.covariance
             if first is not None:
                 y = np.ascontiguousarray(self.scaling.scale_y(first))
-                start, spread = member.started(u[: len(y)], y)
-                covariance = covariance.copy()
-                covariance[P:] = covariance[:, P:] = 0.0
-                covariance[P:, P:] = spread
+                start, covariance = member.started(u[: len(y)], y)
             starts.append(start)
             covariances.append(covariance)
-        return self._from(starts, covariances, u, draws)
+        return starts, covariances
 
-    def spread_from(self, starts: list[Values], u: Values) -> tuple[Values, Values]:
-        """Return centre and deviation of runs from given start states, scaled."""
-        covariances = [member.covariance for member in self.members]
+    def spread_from(
+        self, starts: list[Values], covariances: list[Values], u: Values
+    ) -> tuple[Values, Values]:
+        """Return centre and deviation of runs from given start states, scaled.
+
+        Parameters
+        ----------
+        covariances
+            Of parameters and start, member by member.
+        """
         centre, std, _ = self._from(starts, covariances, u, Draws(2, 0, False))
         return centre, std
 
@@ -423,7 +467,9 @@ class FittedSimulator(FittedModel):
             late = zip(self.channels.input_names, self.delays, strict=True)
             texts = [f"{name} {d} samples" for name, d in late]
             rows.append(("dead time", ", ".join(texts)))
-        return [*rows, ("kept", self._counts_text())]
+        rows.append(("kept", self._counts_text()))
+        price = compact_text(self)
+        return [*rows, ("compact", price)] if price else rows
 
     @property
     def weight_counts(self) -> tuple[int, ...]:

@@ -59,9 +59,12 @@ class FoldRuns:
         for fold, (model, members) in enumerate(zip(folds, copies, strict=True)):
             if model is None:
                 continue
+            covariances = [m.covariances() for m in members]
             for r, run in enumerate(signals.runs(delays)):
                 starts = [m.starts[r] for m in members]
-                centre, std = model.spread_from(starts, run.u)
+                centre, std = model.spread_from(
+                    starts, [c[r] for c in covariances], run.u
+                )
                 where = hidden(signals.block_of[r], fold)
                 counted = where[:, None] & (run.seen > 0)
                 error = np.where(run.seen > 0, run.y - centre, np.nan)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +37,8 @@ class Candidate(Protocol):
         """Samples by which each input comes late."""
 
     @property
-    def parameters(self) -> int:
-        """How many there are, about."""
+    def work(self) -> float:
+        """Multiplications of one evaluation, about."""
 
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
@@ -51,62 +52,103 @@ class Candidate(Protocol):
         """
 
 
+class Way(NamedTuple):
+    """How inputs reach a linear model, and whether it adds up what it gets."""
+
+    delays: tuple[int, ...]
+    integrator: bool = False
+
+    def __str__(self) -> str:
+        late = " and ".join(str(d) for d in self.delays)
+        parts = [f"dead time {late}"] * any(self.delays)
+        return ", ".join(["integrator"] * self.integrator + parts)
+
+
 class Bases:
-    """Linear models of every fold, delay and order: each is fitted once."""
+    """Linear models of every fold, way and order: each is fitted once."""
 
     def __init__(self, signals: Signals) -> None:
         self.signals = signals
-        self._found: dict[tuple[tuple[int, ...], int, int | None], Member] = {}
+        self._found: dict[tuple[Way, int, int | None], Member] = {}
 
-    def add(
-        self, delays: tuple[int, ...], fold: int | None, found: dict[int, Member]
-    ) -> None:
+    def fitted(
+        self, way: Way, fold: int | None, orders: Sequence[int]
+    ) -> dict[int, Member]:
+        """Return models of some orders."""
+        return candidates(
+            self.signals, way.delays, fold, orders, integrator=way.integrator
+        )
+
+    def add(self, way: Way, fold: int | None, found: dict[int, Member]) -> None:
         """Keep models that were fitted together."""
         for order, member in found.items():
-            self._found[delays, order, fold] = member
+            self._found[way, order, fold] = member
 
-    def get(
-        self, delays: tuple[int, ...], order: int, fold: int | None
-    ) -> Member | None:
+    def get(self, way: Way, order: int, fold: int | None) -> Member | None:
         """Return a model, if there is one of this order."""
-        key = (delays, order, fold)
+        key = (way, order, fold)
         if key not in self._found:
-            self.add(delays, fold, candidates(self.signals, delays, fold, [order]))
+            self.add(way, fold, self.fitted(way, fold, [order]))
         return self._found.get(key)
 
 
 @dataclass(frozen=True, eq=False)
 class LinearFirst:
-    """Neurons beside a linear model; with ``polynomial``, a square and a cube, too."""
+    """Neurons beside a linear model.
+
+    Attributes
+    ----------
+    polynomial
+        A square and a cube, too.
+    slow
+        States added for what forces leave behind.
+    chain
+        Nothing leads back from behind the neurons.
+    """
 
     bases: Bases
-    delays: tuple[int, ...]
+    way: Way
     order: int
     neurons: int = linear_first.NEURONS
     polynomial: bool = False
+    slow: int = 0
+    chain: bool = False
+
+    @property
+    def delays(self) -> tuple[int, ...]:
+        """Those of its way."""
+        return self.way.delays
 
     @property
     def name(self) -> str:
         """What tells it from others."""
-        late = f", dead time {_listed(self.delays)}" if any(self.delays) else ""
-        more = ", square and cube" if self.polynomial else ""
-        return f"linear first, {self.order} states, {self.neurons} neurons{more}{late}"
+        first = "filters around neurons" if self.chain else "linear first"
+        states = f"{self.order} states"
+        if self.slow:
+            states += f" and {self.slow} slow"
+        parts = [first, states, f"{self.neurons} neurons"]
+        parts += ["square and cube"] * self.polynomial + [str(self.way)]
+        return ", ".join(part for part in parts if part)
 
     @property
-    def parameters(self) -> int:
-        """How many there are, about."""
-        return _parameters(self.bases.signals, self.order, self.neurons)
+    def work(self) -> float:
+        """Multiplications of one evaluation, about."""
+        states = self.order * (2 if self.chain else 1) + self.slow
+        return _work(self.bases.signals, states, self.neurons)
 
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
     ) -> Member | None:
         """Return a member beside the fold's linear model, along one direction."""
-        base = self.bases.get(self.delays, self.order, fold)
+        base = self.bases.get(self.way, self.order, fold)
         if base is None:
             return None
         kinds = [TANH] * self.neurons + [SQUARE, CUBE] * self.polynomial
         ways = linear_first.DIRECTIONS
-        return linear_first.begun(base, ways[start % len(ways)], rng, kinds=kinds)
+        way = ways[start % len(ways)]
+        if self.chain:
+            return linear_first.chained(base, way, rng, kinds)
+        return linear_first.begun(base, way, rng, kinds, self.slow)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +170,9 @@ class Cascade:
         return f"cascade, {self.states} states, {self.neurons} neurons"
 
     @property
-    def parameters(self) -> int:
-        """How many there are, about."""
-        return _parameters(self.signals, self.states, self.neurons)
+    def work(self) -> float:
+        """Multiplications of one evaluation, about."""
+        return _work(self.signals, self.states, self.neurons)
 
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
@@ -160,15 +202,15 @@ class EvenOutput:
         return f"even output, {self.order} states, {self.neurons} neurons"
 
     @property
-    def parameters(self) -> int:
-        """How many there are, about."""
-        return _parameters(self.signals, self.order, self.neurons)
+    def work(self) -> float:
+        """Multiplications of one evaluation, about."""
+        return _work(self.signals, self.order, self.neurons)
 
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
     ) -> Member | None:
         """Return a member beside the fold's linear model of the signed outputs."""
-        base = self.signed.get(self.delays, self.order, fold)
+        base = self.signed.get(Way(self.delays), self.order, fold)
         if base is None:
             return None
         way = self.ways[start % len(self.ways)]
@@ -195,10 +237,9 @@ def rate_of(signals: Signals) -> float:
     return float(np.clip(RATE_FACTOR * np.sqrt(np.mean(steps**2)), 0.01, 1.0))
 
 
-def _listed(delays: tuple[int, ...]) -> str:
-    return " and ".join(str(d) for d in delays)
-
-
-def _parameters(signals: Signals, states: int, neurons: int) -> int:
+def _work(signals: Signals, states: int, neurons: int) -> float:
+    """Return the multiplications of sensitivities and of their normal matrix."""
     enter, leave = states + signals.inputs + 1, states + signals.outputs
-    return (neurons + leave) * enter + neurons * leave
+    parameters = (neurons + leave) * enter + neurons * leave
+    each = states**2 * parameters + signals.outputs * parameters**2
+    return float(signals.samples * each)

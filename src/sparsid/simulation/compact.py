@@ -30,11 +30,14 @@ from sparsid.simulation.member import Member, Prior, Run
 from sparsid.simulation.prediction import residual_model
 from sparsid.simulation.pruning import pruned
 from sparsid.simulation.signals import FOLDS, Errors, Signals
+from sparsid.simulation.whole_run import with_whole_runs
 
 Values = NDArray[np.float64]
 
 # Wanted: this share of the weights of a full member, for so much more held-out error.
 SHARE, PRICE = 0.4, 1.03
+# Nothing more is taken away beyond this one.
+MOST_PRICE = 1.1
 # Distances from the ensemble that are allowed one after the other, in held-out errors
 # of the ensemble.
 DISTANCES = (0.25, 0.4, 0.55, 0.7)
@@ -42,8 +45,10 @@ DISTANCES = (0.25, 0.4, 0.55, 0.7)
 SLACK = (0.0, 30.0, 300.0, 3000.0)
 # Attempts at each distance; members of the ensemble that teach.
 ATTEMPTS, TEACHERS = 12, 8
+# Members that are made smaller; the best becomes the model.
+STUDENTS = 4
 # Cycles of a copy that forgets a block; of a member that learns from the ensemble.
-FORGETTING, LEARNING = 20, 20
+FORGETTING, LEARNING = 20, 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +74,10 @@ def compacted(
     return _Compaction(fitted, records, workers).run()
 
 
+# A member, copies of it that have not seen some blocks, and their errors there.
+_Step = tuple[Member, list[Member], Errors]
+
+
 class _Compaction:
     def __init__(
         self, fitted: FittedSimulator, records: list[Record], workers: int
@@ -84,24 +93,39 @@ class _Compaction:
             teachers = [_member(m, self.runs) for m in self.fitted.members[:TEACHERS]]
             folds = self._each(range(FOLDS), lambda f: self._fold(teachers, f))
             before = self._errors([f.members for f in folds])
-            first = max(teachers, key=lambda m: -m.cost)
-            student = _advanced(_taught(first, teachers, self.runs), LEARNING)
-            full = self.fitted.weights_total
-            found = [(student, *self._copies(student, folds))]
-            for distance in DISTANCES:
-                small = self._smaller(student, teachers, distance * before.rms)
-                if small.structure.parameters < student.structure.parameters:
-                    found.append((small, *self._copies(small, folds)))
-                student = small
-                price = found[-1][2].rms / before.rms
-                if price > PRICE or student.structure.parameters <= SHARE * full:
-                    break
+            # Those with little in them are nearer to the end.
+            students = sorted(teachers, key=lambda m: (m.structure.parameters, m.cost))
+            ways = self._each(
+                students[:STUDENTS], lambda m: self._way(m, teachers, folds, before.rms)
+            )
+            found = [step for way in ways for step in way]
             near = [one for one in found if one[2].rms <= PRICE * before.rms]
             if near:
                 taken = min(near, key=lambda one: one[0].structure.parameters)
             else:
                 taken = min(found, key=lambda one: one[2].rms)
-            return self._result(*taken, before)
+            return self._result(taken, before)
+
+    def _way(
+        self,
+        first: Member,
+        teachers: Sequence[Member],
+        folds: list[_Fold],
+        error: float,
+    ) -> list[_Step]:
+        """Return ever smaller members that learn from all, with their copies."""
+        student = _advanced(_taught(first, teachers, self.runs), LEARNING)
+        found = [(student, *self._copies(student, folds))]
+        for distance in DISTANCES:
+            small = self._smaller(student, teachers, distance * error)
+            if small.structure.parameters < student.structure.parameters:
+                found.append((small, *self._copies(small, folds)))
+            student = small
+            price = found[-1][2].rms / error
+            few = student.structure.parameters <= SHARE * self.fitted.weights_total
+            if price > MOST_PRICE or (few and price <= PRICE):
+                break
+        return found
 
     def _each(self, items: Iterable[Any], work: Callable[[Any], Any]) -> list[Any]:
         with ThreadPoolExecutor(self.workers) as pool:
@@ -146,14 +170,9 @@ class _Compaction:
 
         return pruned(student, _advanced, ATTEMPTS, allowed, SLACK)
 
-    def _result(
-        self,
-        student: Member,
-        copies: Sequence[Member],
-        after: Errors,
-        before: Errors,
-    ) -> FittedSimulator:
+    def _result(self, taken: _Step, before: Errors) -> FittedSimulator:
         """Return the member with bands from the errors of its copies."""
+        student, copies, after = taken
         count, old = len(self.runs), self.fitted
         member = _recorded(student, self.runs)
         single = replace(
@@ -178,7 +197,7 @@ class _Compaction:
         return replace(
             single,
             residual=residual,
-            band_factors=held_out.factors(residual),
+            band_factors=with_whole_runs(held_out.factors(residual), held_out),
             details=details,
         )
 
@@ -266,9 +285,7 @@ def _recorded(member: Member, runs: Sequence[Run]) -> Member:
     p, count = member.structure.parameters, len(runs)
     starts = member.starts[:count]
     prior = member.prior.with_starts(p, starts.size, float(member.prior.variance[-1]))
-    fresh = Member(
-        member.structure, runs, member.theta, starts, prior, member.noise
-    )
+    fresh = Member(member.structure, runs, member.theta, starts, prior, member.noise)
     fresh.age = member.age
     fresh.update_noise()
     return fresh

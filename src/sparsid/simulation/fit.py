@@ -25,6 +25,7 @@ from sparsid.models.residual_model import ResidualModel
 from sparsid.results.forecast import BandFactors, Channels
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
 from sparsid.results.structure_counts import middle_count
+from sparsid.results.surprise import Seen
 from sparsid.simulation.bands import FoldRuns
 from sparsid.simulation.member import Member
 from sparsid.simulation.prediction import residual_model
@@ -37,6 +38,7 @@ from sparsid.simulation.search import (
     Wanted,
 )
 from sparsid.simulation.signals import Signals
+from sparsid.simulation.whole_run import with_whole_runs
 
 Values = NDArray[np.float64]
 
@@ -103,7 +105,7 @@ class _Fit:
         search, budget = self.search, self.wanted.budget
         linear = search.linear(self.wanted.states)
         self.linear_error = linear.errors.rms
-        self.linear_name = _linear_name(linear)
+        self.linear_name = linear.name
         self.best_error = self.linear_error
         self._say(f"linear model of order {linear.order} found", 1, 1)
         best: Trial | None = None
@@ -115,6 +117,8 @@ class _Fit:
             best = search.best(linear, self.wanted)
         if budget is not None:
             search.deadline = self.began + budget
+            # What the clock ended may go on; what the listener ended may not.
+            search.stopped = self.stopped
         forced = kind not in ("auto", "linear")
         if (
             best is not None
@@ -127,6 +131,7 @@ class _Fit:
             best = None
         if best is None:
             return self._linear(linear)
+        best = search.with_prior(best, self.wanted.prior)
         return self._ensemble(search.sparse(best), linear)
 
     def _told(self, stage: Stage) -> bool:
@@ -172,8 +177,7 @@ class _Fit:
         copies = [[_coloured(copy)] for copy in linear.folds]
         runs = self.whole.runs(linear.delays)
         member = _coloured(linear.member.shown(runs))
-        name = _linear_name(linear)
-        return self._result(name, linear.delays, [member], copies, linear)
+        return self._result(linear.name, linear.delays, [member], copies, linear)
 
     def _ensemble(self, best: Trial, linear: LinearFound) -> FittedSimulator:
         """Return the members of the winner, gone on with everything shown."""
@@ -186,6 +190,7 @@ class _Fit:
         except StoppedError:
             members = [m.shown(self.whole.runs(delays)) for m in chosen]
         found = self._result(best.name, delays, members, best.members, linear)
+        found.details["prior"] = {"kind": best.prior, "costs": search.prior_costs}
         return replace(found, weights_total=max(best.full, found.weights_total))
 
     def _result(
@@ -222,7 +227,7 @@ class _Fit:
         residual = residual_model(
             held_out.residuals, held_out.errors, held_out.inputs, held_out.runs
         )
-        factors = held_out.factors(residual)
+        factors = with_whole_runs(held_out.factors(residual), held_out)
         return replace(
             first,
             residual=residual,
@@ -281,10 +286,6 @@ class _Fit:
         return scale
 
 
-def _linear_name(linear: LinearFound) -> str:
-    return f"linear, {linear.order} states"
-
-
 def _coloured(member: Member) -> Member:
     """Return a linear member whose noise has the memory that its residual shows."""
     member.whiten_by_squares()
@@ -326,6 +327,7 @@ def frozen(member: Member) -> SimulatorMember:
         np.sqrt(prior.variance[:p] + prior.mean[:p] ** 2),
         prior.variance[: p + n].copy(),
         -0.5 * float(member.cost),
+        Seen.of(states, np.concatenate([run.u[:, :-1] for run in member.runs])),
     )
     member.rest()
     return found

@@ -35,6 +35,8 @@ LARGEST, LARGEST_MIMO = 10, 12
 # Steps of the refinement.
 STEPS = 15
 
+# A pole with a time constant longer than this share of the record may be an integrator.
+SLOWEST = 3.0
 # Without inputs something has to move the states: where they begin.
 START_WITHOUT_INPUT = 1.0
 
@@ -104,8 +106,18 @@ def realisations(
     return found
 
 
-def modal(A: Values, B: Values, most: float) -> tuple[list[Pole], list[float], Values]:
-    """Return blocks, their parameters and the input matrix of the modal form."""
+def modal(
+    A: Values, B: Values, most: float, integrator: bool = False
+) -> tuple[list[Pole], list[float], Values]:
+    """Return blocks, their parameters and the input matrix of the modal form.
+
+    Parameters
+    ----------
+    most
+        Largest radius of a pole.
+    integrator
+        Whether the largest real pole is exactly one.
+    """
     values, vectors = np.linalg.eig(A)
     radius = np.abs(values)
     values = np.where(
@@ -117,6 +129,10 @@ def modal(A: Values, B: Values, most: float) -> tuple[list[Pole], list[float], V
     rows: list[Values] = []
     real = [k for k in range(len(values)) if abs(values[k].imag) < 1e-9]
     real.sort(key=lambda k: values[k].real)
+    if integrator and real:
+        k = real.pop()
+        poles.append(Pole("one", 0))
+        rows.append(inputs[k].real)
     for k in range(len(values)):
         if values[k].imag >= 1e-9:
             b = values[k].imag
@@ -153,7 +169,8 @@ def placed(
     bare = linear(Sizes(n, nu, 0, ny), poles)
     w = np.zeros(bare.parameters)
     w[: bare.leading] = theta
-    w[bare.where("B")] = B.ravel()
+    # Of an integrator also what the constant adds, which is zero at first.
+    w[bare.where("B")[: B.size]] = B.ravel()
     begin = START_WITHOUT_INPUT * np.ones(n) if nu == 0 else np.zeros(n)
     states = [bare.run(w, begin, run.u)[1][:-1] for run in runs]
     if not all(np.isfinite(x).all() for x in states):
@@ -162,7 +179,7 @@ def placed(
     if not (size > 1e-9).all():
         return None
     structure, scale = rescaled(bare, size)
-    w[bare.where("B")] = (B / scale[:, None]).ravel()
+    w[bare.where("B")[: B.size]] = (B / scale[:, None]).ravel()
     w[structure.where("C")], w[structure.where("D")] = 0.0, 0.0
     for o in range(ny):
         rows = [
@@ -203,6 +220,15 @@ def broad_prior(structure: Structure, theta: Values, runs: int) -> Prior:
     variance[: structure.leading] = 4.0
     variance[structure.parameters :] = 9.0
     return Prior(mean, variance, np.full(len(mean), -1, dtype=np.int64))
+
+
+def nearly_integrates(member: Member) -> bool:
+    """Return whether a real pole is so close to one that the record cannot tell."""
+    A = member.structure.named(member.theta)["A"]
+    poles = np.linalg.eigvals(A)
+    longest = max(len(run.y) for run in member.runs)
+    real = np.abs(poles.imag) < 1e-9
+    return bool((real & (poles.real > 1.0 - SLOWEST / longest)).any())
 
 
 def free_run_error(member: Member) -> float:
@@ -255,8 +281,15 @@ def candidates(
     orders: Sequence[int],
     steps: int = STEPS,
     tried: Sequence[int] = REGRESSIONS,
+    integrator: bool = False,
 ) -> dict[int, Member]:
-    """Return the refined linear models of some orders."""
+    """Return the refined linear models of some orders.
+
+    Parameters
+    ----------
+    integrator
+        Whether one of the poles is exactly one.
+    """
     runs = signals.runs(delays, fold)
     samples = sum(int(run.seen.all(axis=1).sum()) for run in runs)
     width = signals.outputs + signals.inputs
@@ -278,7 +311,7 @@ def candidates(
         for family in families:
             if n not in family:
                 continue
-            model = placed(runs, *modal(*family[n], radius))
+            model = placed(runs, *modal(*family[n], radius, integrator))
             if model is None:
                 continue
             error = squared_error(*model, runs)

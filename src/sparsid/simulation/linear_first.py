@@ -9,13 +9,13 @@ effects share a prior variance, and so do the weights from each state and each i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.kernel.activations import TANH
-from sparsid.models.canonical import Sizes, Structure
+from sparsid.models.canonical import Pole, Sizes, Structure
+from sparsid.models.structures.chain import chain
 from sparsid.models.structures.linear import linear
 from sparsid.simulation.member import Member, Prior
 
@@ -25,6 +25,8 @@ DIRECTIONS = ("output", "input", "states", "random", "output and input", "free")
 NEURONS = 8
 # Effect of a neuron at first; spread of the arguments' offsets.
 EFFECT, OFFSETS = 1e-3, 1.5
+# Poles of states that are added, at first; how close to one they may come.
+SLOW_POLES, LARGEST_RADIUS = (0.9, 0.98), 1.0 - 1e-4
 
 
 @dataclass(frozen=True)
@@ -80,38 +82,93 @@ def begun(
     base: Member,
     kind: str,
     rng: np.random.Generator,
-    neurons: int = NEURONS,
-    kinds: Sequence[int] | None = None,
+    kinds: Sequence[int],
+    slow: int = 0,
     variances: Variances = Variances(),
 ) -> Member:
-    """Return a member that starts from a linear one."""
+    """Return a member that starts from a linear one.
+
+    Parameters
+    ----------
+    kinds
+        Activation of every neuron.
+    slow
+        States that are added to those of the linear model: slow, and reached through
+        neurons, as a memory that a force leaves behind.
+    """
     old, sizes = base.structure, base.structure.sizes
-    kinds = [TANH] * neurons if kinds is None else list(kinds)
+    n = sizes.states
+    more = [Pole("real", n + k, 1.0, LARGEST_RADIUS) for k in range(slow)]
     new = linear(
-        Sizes(sizes.states, sizes.inputs, len(kinds), sizes.outputs), old.poles, kinds
+        Sizes(n + slow, sizes.inputs, len(kinds), sizes.outputs),
+        [*old.poles, *more],
+        kinds,
     )
     theta = np.zeros(new.parameters)
-    theta[: new.leading] = base.theta[: old.leading]
-    for name in "BCD":
-        theta[new.where(name)] = base.theta[old.where(name)]
-    runs = base.runs
+    theta[: old.leading] = base.theta[: old.leading]
+    for k, pole in enumerate(more):
+        theta[old.leading + k] = pole.of(np.array([SLOW_POLES[k % len(SLOW_POLES)]]))[0]
+    _copied(base, new, theta, "BCD")
+    F, H = _directed(base, kind, len(kinds), rng)
+    if slow:
+        F = np.concatenate([F, rng.normal(size=(len(F), slow))], axis=1)
+    theta[new.where("F")], theta[new.where("H")] = F.ravel(), H.ravel()
+    theta[new.where("E")] = EFFECT * rng.normal(size=new.where("E").size)
+    starts = np.concatenate([base.starts, np.zeros((len(base.runs), slow))], axis=1)
+    prior = prior_of(new, theta, len(base.runs), variances)
+    return Member(new, base.runs, theta, starts, prior, base.noise)
+
+
+def chained(
+    base: Member, kind: str, rng: np.random.Generator, kinds: Sequence[int]
+) -> Member:
+    """Return a member without feedback: back states have the poles of the linear model.
+
+    What neurons give begins with hardly any effect, on its way through those poles.
+    """
+    old, sizes = base.structure, base.structure.sizes
+    n = sizes.states
+    behind = [replace(pole, state=n + pole.state) for pole in old.poles]
+    new = chain(
+        Sizes(2 * n, sizes.inputs, len(kinds), sizes.outputs),
+        [*old.poles, *behind],
+        n,
+        kinds,
+    )
+    theta = np.zeros(new.parameters)
+    theta[: new.leading] = np.tile(base.theta[: old.leading], 2)
+    _copied(base, new, theta, "BD")
+    C = old.named(base.theta)["C"]
+    theta[new.where("C")] = np.concatenate([C, C], axis=1).ravel()
+    F, H = _directed(base, kind, len(kinds), rng)
+    theta[new.where("F")], theta[new.where("H")] = F.ravel(), H.ravel()
+    theta[new.where("E")] = EFFECT * rng.normal(size=new.where("E").size)
+    starts = np.concatenate([base.starts, np.zeros_like(base.starts)], axis=1)
+    prior = prior_of(new, theta, len(base.runs), Variances())
+    return Member(new, base.runs, theta, starts, prior, base.noise)
+
+
+def _copied(base: Member, new: Structure, theta: Values, names: str) -> None:
+    """Take entries of matrices over from a linear model; those it lacks stay zero."""
+    where = {entry: k for k, entry in enumerate(new.free)}
+    for k, entry in enumerate(base.structure.free):
+        if entry[0] in names:
+            theta[new.leading + where[entry]] = base.theta[base.structure.leading + k]
+
+
+def _directed(
+    base: Member, kind: str, count: int, rng: np.random.Generator
+) -> tuple[Values, Values]:
+    """Return F and H along a direction of what a linear model goes through."""
+    structure = base.structure
     passed = [
-        old.run(base.theta, x, run.u) for x, run in zip(base.starts, runs, strict=True)
+        structure.run(base.theta, x, run.u)
+        for x, run in zip(base.starts, base.runs, strict=True)
     ]
     states = np.concatenate([x[:-1] for _, x in passed])
     outputs = np.concatenate([y for y, _ in passed])
-    u = np.concatenate([run.u for run in runs])
-    F, H = directions(kind, states, outputs, u, len(kinds), rng)
-    theta[new.where("F")], theta[new.where("H")] = F.ravel(), H.ravel()
-    theta[new.where("E")] = EFFECT * rng.normal(size=sizes.states * len(kinds))
-    return Member(
-        new,
-        runs,
-        theta,
-        base.starts,
-        prior_of(new, theta, len(runs), variances),
-        base.noise,
-    )
+    u = np.concatenate([run.u for run in base.runs])
+    return directions(kind, states, outputs, u, count, rng)
 
 
 def prior_of(

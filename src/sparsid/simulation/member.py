@@ -12,6 +12,7 @@ Marquardt does, and taken only if the whole cost falls.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -179,6 +180,12 @@ class Member:
         """Forget what takes much memory and can be had again by an evaluation."""
         self._at = None
         return self
+
+    def copy(self) -> Member:
+        """Return a member that goes its own way from here."""
+        found = copy(self)
+        found.costs = list(self.costs)
+        return found.rest()
 
     @property
     def theta(self) -> Values:
@@ -405,6 +412,14 @@ class Member:
         passed = zip(self.starts, self.runs, strict=True)
         found = [self.structure.run(self.theta, x, run.u)[1][:-1] for x, run in passed]
         return np.concatenate(found)
+
+    def covariances(self) -> list[Values]:
+        """Return the covariance of parameters and start state, run by run."""
+        p, n = self.structure.parameters, self.structure.sizes.states
+        whole = self.at.covariance(self.prior)
+        self.rest()
+        own = [np.r_[0:p, p + r * n : p + (r + 1) * n] for r in range(len(self.runs))]
+        return [whole[np.ix_(places, places)] for places in own]
 
     def shown(self, runs: Sequence[Run]) -> Member:
         """Return a member that goes on from here with other runs.

@@ -30,11 +30,13 @@ from sparsid.simulation.candidates import (
     Cascade,
     EvenOutput,
     LinearFirst,
+    Way,
     saturated,
 )
 from sparsid.simulation.even_output import looks_folded, signed
-from sparsid.simulation.linear import LARGEST, LARGEST_MIMO, candidates
+from sparsid.simulation.linear import LARGEST, LARGEST_MIMO, nearly_integrates
 from sparsid.simulation.member import Member, Run
+from sparsid.simulation.prior_kinds import CYCLES, KINDS, costs_of, preferred, under
 from sparsid.simulation.pruning import pruned
 from sparsid.simulation.signals import FOLDS, Errors, Signals
 
@@ -73,8 +75,13 @@ ROUNDS = (
     Round(6, 3, 20, 3, 40, 1.15, 2),
     Round(6, 3, 40, 3, 80, 1.0, 1),
 )
-# A cycle with more parameters squared times samples than this is costly: about 10 ms.
-COSTLY = 25e6
+# An evaluation with more multiplications than this is costly: about 10 ms.
+COSTLY = 35e6
+# Multiplications that a round may take: half a minute, about, on two cores. Candidates
+# are left out, the least promising first, until it does; one is always tried.
+EFFORT_FIRST, EFFORT = 400e9, 250e9
+# Multiplications a second and thread that a time budget counts on.
+SPEED = 2e9
 # Seconds between two looks at whether to stop.
 LISTEN_EVERY = 0.5
 # Cycles after which the residual may have a memory.
@@ -97,11 +104,15 @@ class Trial:
     )
     begun: int = 0
     errors: Errors = field(default_factory=Errors.none)
-    # Held-out error after each round.
+    # Held-out error after each round, and members as they were after the best one.
     after: list[float] = field(default_factory=list)
+    best_members: list[list[Member]] = field(default_factory=list)
+    best_errors: Errors = field(default_factory=Errors.none)
     pruned: bool = False
     # Parameters of a member of which nothing was taken away.
     full: int = 0
+    # How weights share prior variances.
+    prior: str = "column"
 
     @property
     def rms(self) -> float:
@@ -113,10 +124,23 @@ class Trial:
         """Whether every fold has members, and an error."""
         return all(self.members) and bool(np.isfinite(self.rms))
 
+    def note(self) -> None:
+        """Keep members as they are if they never did better in held-out blocks."""
+        self.after.append(self.rms)
+        if self.everywhere and self.rms <= min(self.after):
+            self.best_members = [[m.copy() for m in own] for own in self.members]
+            self.best_errors = self.errors
+
+    def go_back(self) -> None:
+        """Return to the members of the best round: later ones have learnt too much."""
+        if self.best_errors.rms < self.rms or not self.everywhere:
+            self.members, self.errors = self.best_members, self.best_errors
+
     @property
     def name(self) -> str:
-        """That of the candidate, and whether it was pruned."""
-        return self.candidate.name + ", pruned" * self.pruned
+        """That of the candidate, its prior if not columns, whether it was pruned."""
+        prior = "" if self.prior == "column" else f", {self.prior} prior"
+        return self.candidate.name + prior + ", pruned" * self.pruned
 
 
 @dataclass(frozen=True)
@@ -129,6 +153,7 @@ class Wanted:
     seed: int = 0
     workers: int = 2
     budget: float | None = None
+    prior: str = "auto"
 
     @staticmethod
     def checked(given: dict[str, Any]) -> Wanted:
@@ -146,8 +171,18 @@ class Wanted:
         workers = given["workers"] or cores
         workers = whole("workers", workers, 1, LARGEST_COUNT)
         seed = whole("seed", given["seed"], 0, 2**32 - 1)
+        prior = given.get("prior", "auto")
+        if prior not in ("auto", *KINDS):
+            known = ", ".join(repr(kind) for kind in ("auto", *KINDS))
+            raise InputError(f"prior={prior!r}: give one of {known}")
         return Wanted(
-            given["structure"], given["states"], given["neurons"], seed, workers, budget
+            given["structure"],
+            given["states"],
+            given["neurons"],
+            seed,
+            workers,
+            budget,
+            prior,
         )
 
 
@@ -164,20 +199,39 @@ Told = Callable[[Stage], bool]
 
 
 class StoppedError(Exception):
-    """The listener, or the clock, ended the search."""
+    """The listener, or the clock, ended the search.
+
+    Attributes
+    ----------
+    done
+        What was finished by then, None for jobs that were not.
+    """
+
+    done: Sequence[Any] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class LinearFound:
     """The linear model: one for each fold, and one with nothing hidden."""
 
-    delays: tuple[int, ...]
+    way: Way
     order: int
     member: Member
     folds: list[Member]
     errors: Errors
-    # Held-out error by delays and order.
-    table: dict[tuple[int, ...], dict[int, Errors]]
+    # Held-out error by way and order.
+    table: dict[Way, dict[int, Errors]]
+
+    @property
+    def delays(self) -> tuple[int, ...]:
+        """Those of its way."""
+        return self.way.delays
+
+    @property
+    def name(self) -> str:
+        """What tells it from others."""
+        parts = ["linear", f"{self.order} states", str(self.way)]
+        return ", ".join(part for part in parts if part)
 
 
 @dataclass(eq=False)
@@ -206,6 +260,8 @@ class Search:
         self.bases = Bases(self.signals)
         # Whether to stop now; whether something was left out because of that.
         self.stopped = self.cut_short = False
+        # Cost of the winner's members under each kind of prior.
+        self.prior_costs: dict[str, float] = {}
 
     # -- the linear model ------------------------------------------------------------
 
@@ -223,42 +279,61 @@ class Search:
         most = int(min(most, max(signals.samples // (10 * width), 2)))
         orders = list(range(1, most + 1)) if order is None else [order]
         nothing = (0,) * signals.inputs
-        tried = sorted({nothing, dead_times(signals)})
-        jobs = [(d, f) for d in tried for f in [None, *range(FOLDS)]]
-
-        def one(job: tuple[tuple[int, ...], int | None]) -> dict[int, Member]:
-            return candidates(signals, job[0], job[1], orders)
-
-        for (delays, fold), found in zip(
-            jobs, self._map("linear models", one, jobs), strict=True
-        ):
-            self.bases.add(delays, fold, found)
-        table: dict[tuple[int, ...], dict[int, Errors]] = {}
-        for delays in tried:
-            table[delays] = {}
-            for n in orders:
-                copies = [self.bases.get(delays, n, f) for f in range(FOLDS)]
-                whole = self.bases.get(delays, n, None)
-                if whole is None or any(c is None for c in copies):
-                    continue
-                errors = Errors.none()
-                for fold, copy in enumerate(copies):
-                    assert copy is not None
-                    errors += signals.held_out(copy.outputs(), fold)
-                table[delays][n] = errors
+        ways = [Way(d) for d in sorted({nothing, dead_times(signals)})]
+        table = self._linear_errors(ways, orders)
+        adding = [
+            way._replace(integrator=True)
+            for way, row in table.items()
+            if row and self._nearly_integrates(way, row)
+        ]
+        table |= self._linear_errors(adding, orders)
         best = min(e.rms for row in table.values() for e in row.values())
-        n, _, delays = min(
-            (n, e.rms, d)
-            for d, row in table.items()
+        n, _, way = min(
+            (n, e.rms, way)
+            for way, row in table.items()
             for n, e in row.items()
             if e.rms <= SIMPLER * best
         )
         whole, *folds = (
             member
             for f in [None, *range(FOLDS)]
-            if (member := self.bases.get(delays, n, f)) is not None
+            if (member := self.bases.get(way, n, f)) is not None
         )
-        return LinearFound(delays, n, whole, folds, table[delays][n], table)
+        return LinearFound(way, n, whole, folds, table[way][n], table)
+
+    def _linear_errors(
+        self, ways: Sequence[Way], orders: Sequence[int]
+    ) -> dict[Way, dict[int, Errors]]:
+        """Return the held-out errors of linear models, by way and order."""
+        signals = self.signals
+        jobs = [(way, f) for way in ways for f in [None, *range(FOLDS)]]
+
+        def one(job: tuple[Way, int | None]) -> dict[int, Member]:
+            return self.bases.fitted(*job, orders)
+
+        for (way, fold), found in zip(
+            jobs, self._map("linear models", one, jobs), strict=True
+        ):
+            self.bases.add(way, fold, found)
+        table: dict[Way, dict[int, Errors]] = {}
+        for way in ways:
+            table[way] = {}
+            for n in orders:
+                copies = [self.bases.get(way, n, f) for f in range(FOLDS)]
+                whole = self.bases.get(way, n, None)
+                if whole is None or any(c is None for c in copies):
+                    continue
+                errors = Errors.none()
+                for fold, copy in enumerate(copies):
+                    assert copy is not None
+                    errors += signals.held_out(copy.outputs(), fold)
+                table[way][n] = errors
+        return table
+
+    def _nearly_integrates(self, way: Way, row: dict[int, Errors]) -> bool:
+        best = min(row, key=lambda n: row[n].rms)
+        member = self.bases.get(way, best, None)
+        return member is not None and nearly_integrates(member)
 
     # -- candidates ------------------------------------------------------------------
 
@@ -270,28 +345,40 @@ class Search:
         kind = wanted.structure
         signals = self.signals
         found: list[Candidate] = []
-        for delays, row in linear.table.items():
-            errors = {n: e.rms for n, e in row.items()}
-            if not errors:
-                continue
-            best = min(errors, key=lambda n: errors[n])
-            near = min(n for n in errors if errors[n] <= SIMPLER * errors[best])
-            orders = {near, near + 2, best}
-            if signals.samples >= 2000:
-                large = sorted((n for n in errors if n >= 6), key=lambda n: errors[n])
-                orders |= set(large[:2])
-            orders = {n for n in orders if n in errors}
-            if kind in ("auto", "linear first"):
-                found += [
-                    LinearFirst(self.bases, delays, n, **more) for n in sorted(orders)
-                ]
         if kind == "cascade" or (kind == "auto" and self._like_a_cascade(linear)):
             ny = signals.outputs
             states = [ny + 1, ny + 2] if wanted.states is None else [wanted.states]
             found += [Cascade(signals, n, **more) for n in states]
         if kind == "even output" or (kind == "auto" and looks_folded(signals)):
             found += self._even(wanted.states, more)
+        if kind in ("auto", "linear first"):
+            found += [
+                LinearFirst(self.bases, way, n, **more)
+                for way, n in self._beginnings(linear)
+            ]
         return found
+
+    def _beginnings(self, linear: LinearFound) -> list[tuple[Way, int]]:
+        """Return ways and orders of linear models to begin at, most promising first.
+
+        The order for a nonlinear model may be larger than what linear models show.
+        """
+        queues = []
+        for way, row in linear.table.items():
+            errors = {n: e.rms for n, e in row.items()}
+            if not errors:
+                continue
+            best = min(errors, key=lambda n: errors[n])
+            near = min(n for n in errors if errors[n] <= SIMPLER * errors[best])
+            orders = [near, best, near + 2]
+            if self.signals.samples >= 2000:
+                large = sorted((n for n in errors if n >= 6), key=lambda n: errors[n])
+                orders += large[:2]
+            known = [n for n in dict.fromkeys(orders) if n in errors]
+            queues.append((errors[best], [(way, n) for n in known]))
+        queues.sort(key=lambda queue: queue[0])
+        rounds = zip_longest(*(own for _, own in queues))
+        return [pair for row in rounds for pair in row if pair is not None]
 
     def _like_a_cascade(self, linear: LinearFound) -> bool:
         """Return whether outputs saturate, or all poles are real and slow."""
@@ -319,8 +406,8 @@ class Search:
         c = best.candidate
         if isinstance(c, LinearFirst):
             return [
-                LinearFirst(c.bases, c.delays, c.order, 6, polynomial=True),
-                LinearFirst(c.bases, c.delays, c.order, 12),
+                LinearFirst(c.bases, c.way, c.order, 6, polynomial=True),
+                LinearFirst(c.bases, c.way, c.order, 12),
             ]
         if isinstance(c, Cascade):
             return [Cascade(c.signals, c.states, 12)]
@@ -356,8 +443,10 @@ class Search:
             Who is worse than this one was after the same round is dropped, too.
         """
         running = [Trial(c) for c in found]
-        self.trials += running
         for k, plan in enumerate(ROUNDS):
+            running = self._affordable(running, plan, EFFORT if k else EFFORT_FIRST)
+            if k == 0:
+                self.trials += running
             if not running or not self._advance(f"round {k + 1}", running, plan):
                 break
             running.sort(key=lambda t: t.rms)
@@ -365,13 +454,39 @@ class Search:
             if rival is not None:
                 limit = min(limit, rival.after[min(k, len(rival.after) - 1)])
             running = [t for t in running if t.rms <= limit][: plan.most]
-        return running
+        for trial in self.trials:
+            trial.go_back()
+        return sorted(running, key=lambda t: t.rms)
+
+    def _affordable(
+        self, trials: Sequence[Trial], plan: Round, effort: float
+    ) -> list[Trial]:
+        """Return the first trials, as many as a round may take."""
+        if self.deadline < np.inf:
+            left = max(self.deadline - time.perf_counter(), 0.0)
+            effort = min(effort, left * SPEED * self.workers)
+        taken: list[Trial] = []
+        for trial in trials:
+            starts = self._starts(trial, plan)
+            begun = max(starts - trial.begun, 0) * plan.first
+            further = min(plan.kept, starts) * (plan.cycles - plan.first)
+            effort -= trial.candidate.work * FOLDS * (begun + further)
+            if taken and effort < 0.0:
+                break
+            taken.append(trial)
+        names = ", ".join(t.name for t in trials[len(taken) :])
+        if names:
+            self.notes.append(f"left out to save time: {names}")
+        return taken
+
+    def _starts(self, trial: Trial, plan: Round) -> int:
+        return plan.fewer if self._costly(trial) else plan.starts
 
     def _advance(self, name: str, trials: Sequence[Trial], plan: Round) -> bool:
         """Advance candidates by a round; return False if it was cut short."""
         jobs: list[tuple[Trial, int, int]] = []
         for trial in trials:
-            starts = plan.fewer if self._costly(trial) else plan.starts
+            starts = self._starts(trial, plan)
             jobs += [
                 (trial, fold, fold + s)
                 for fold in range(FOLDS)
@@ -390,35 +505,41 @@ class Search:
         def go_on(job: tuple[Trial, int, Member]) -> Member:
             return self._to(job[2], plan.cycles).rest()
 
+        complete = True
         try:
-            for job, member in zip(jobs, self._map(name, begin, jobs), strict=True):
-                if member is not None and np.isfinite(member.cost):
-                    job[0].members[job[1]].append(member)
-            left = [
-                (trial, fold, member)
-                for trial in trials
-                for fold, members in enumerate(trial.members)
-                for member in sorted(members, key=lambda m: m.cost)[: plan.kept]
-            ]
-            self._map(name, go_on, left)
-        except StoppedError:
-            self.cut_short = True
-            return False
+            begun = self._map(name, begin, jobs)
+        except StoppedError as stop:
+            begun, complete = list(stop.done), False
+        for job, member in zip(jobs, begun, strict=False):
+            if member is not None and np.isfinite(member.cost):
+                job[0].members[job[1]].append(member)
+        for trial in trials:
+            for members in trial.members:
+                members.sort(key=lambda m: m.cost)
+                del members[plan.kept :]
+        left = [
+            (trial, fold, member)
+            for trial in trials
+            for fold, members in enumerate(trial.members)
+            for member in members
+        ]
+        if complete:
+            try:
+                self._map(name, go_on, left)
+            except StoppedError:
+                complete = False
+        self.cut_short |= not complete
         for trial in trials:
             trial.members = [
-                [
-                    m
-                    for t, f, m in left
-                    if t is trial and f == fold and np.isfinite(m.cost)
-                ]
-                for fold in range(FOLDS)
+                [m for m in members if np.isfinite(m.cost)] for members in trial.members
             ]
-            trial.after.append(self._held_out(trial))
+            self._held_out(trial)
+            trial.note()
             log.debug("%s: %s: held-out error %.4f", name, trial.name, trial.rms)
-        return True
+        return complete
 
     def _costly(self, trial: Trial) -> bool:
-        return trial.candidate.parameters**2 * self.signals.samples > COSTLY
+        return trial.candidate.work > COSTLY
 
     def _held_out(self, trial: Trial) -> float:
         """Find the errors of the median over members where they have not learnt."""
@@ -450,6 +571,45 @@ class Search:
 
     # -- the end ---------------------------------------------------------------------
 
+    def with_prior(self, best: Trial, kind: str) -> Trial:
+        """Return a candidate whose members go on under another kind of prior.
+
+        Parameters
+        ----------
+        kind
+            One of `prior_kinds.KINDS`; ``"auto"``: that of the least cost, and only if
+            held-out blocks are not the worse for it.
+        """
+        chosen = kind
+        try:
+            if kind == "auto":
+                first = [members[0] for members in best.members]
+                self.prior_costs = costs_of(
+                    first,
+                    self._to_age,
+                    lambda work, jobs: self._map("kinds of prior", work, jobs),
+                )
+                chosen = preferred(self.prior_costs)
+            if chosen == "column":
+                return best
+            jobs = [(f, m) for f, ms in enumerate(best.members) for m in ms[:LAST_KEPT]]
+            found = Trial(best.candidate, prior=chosen)
+
+            def one(job: tuple[int, Member]) -> Member:
+                return self._to_age(under(job[1], chosen), CYCLES).rest()
+
+            for (fold, _), member in zip(
+                jobs, self._map("prior", one, jobs), strict=True
+            ):
+                found.members[fold].append(member)
+        except StoppedError:
+            self.cut_short = True
+            return best
+        self._held_out(found)
+        self.trials.append(found)
+        fits = kind != "auto" or found.rms <= best.rms
+        return found if fits and found.everywhere else best
+
     def sparse(self, best: Trial) -> Trial:
         """Return a candidate without what the evidence of its members does not support.
 
@@ -476,7 +636,7 @@ class Search:
 
             return pruned(full, self._to_age, attempts, allowed).rest()
 
-        found = Trial(best.candidate, pruned=True, full=best.full)
+        found = Trial(best.candidate, pruned=True, full=best.full, prior=best.prior)
         try:
             for (fold, _), member in zip(
                 jobs, self._map("pruning", one, jobs), strict=True
@@ -530,9 +690,18 @@ class Search:
                     ):
                         raise StoppedError
                 done = [future.result() for future in futures]
-            except BaseException:
+            except BaseException as error:
                 self.stopped = True
                 for future in futures:
                     future.cancel()
+                if isinstance(error, StoppedError):
+                    error.done = [_result(future) for future in futures]
                 raise
         return done
+
+
+def _result(future: Future[Done]) -> Done | None:
+    """Return what a job gave before the search was stopped, if anything."""
+    if not future.done() or future.cancelled() or future.exception() is not None:
+        return None
+    return future.result()

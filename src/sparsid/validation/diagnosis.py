@@ -63,6 +63,7 @@ class Diagnosis:
                 for k, name in enumerate(own.output_names):
                     text = own.verdict(k)
                     found.append((text.endswith("right"), f"{name} {what}, {text}"))
+        found += [(False, run.caveat) for run in self.free_run if run.caveat]
         if self.stability is not None:
             well = self.stability.bounded and self.stability.forgotten is not None
             found.append((well, self.stability.verdict))

@@ -14,7 +14,7 @@ from sparsid.datasets import Benchmark
 from sparsid.errors import InputError
 from sparsid.estimators import Model
 from sparsid.fitting.outcome import Outcome
-from sparsid.results.forecast import BAND, Forecast, over_segments
+from sparsid.results.forecast import BAND, SURPRISE_LIMIT, Forecast, over_segments
 from sparsid.validation.baselines import Arx, persistence
 from sparsid.validation.scores import rmse
 
@@ -97,7 +97,26 @@ def scores(part: Part, model: Model, arx: Arx | None) -> dict[str, Any]:
         },
         "persistence": {"one_step": error(each(persistence))},
         "one_step_inside_band": (np.abs(y - mean) <= BAND * std).mean(0).tolist(),
+        **_surprise(part.free_run),
     }
+
+
+def _surprise(forecasts: list[Forecast]) -> dict[str, Any]:
+    """Return how far free runs went from what was seen; nothing if that is unknown."""
+    known = [f.surprise for f in forecasts if f.surprise is not None]
+    if not known:
+        return {}
+    values = np.concatenate(known)
+    beyond = np.concatenate([f.beyond for f in forecasts])
+    caveats = [f.caveat for f in forecasts if f.caveat]
+    facts = {
+        "largest": float(np.nanmax(values)),
+        "limit": SURPRISE_LIMIT,
+        "samples_beyond": int(beyond.sum()),
+        "coverage_promised": not caveats,
+        "caveats": caveats,
+    }
+    return {"surprise": facts}
 
 
 class _MeanOnly:

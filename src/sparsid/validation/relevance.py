@@ -32,6 +32,8 @@ def relevance(model: Model) -> pd.DataFrame:
     (root of the mean squared standardised weight) and ``evidence``: by how much the log
     evidence would fall without it, the other weights of its layer making up for it as
     they can. Above 5 is strong. For ensembles the median over members.
+    ``evidence_std`` is how uncertain that is: by the weights' own uncertainty, and by
+    how far members are apart. ``members`` counts those that still have it.
     """
     fitted = model.fitted_
     found = []
@@ -54,13 +56,27 @@ def relevance(model: Model) -> pd.DataFrame:
                         "weights": int((flat[group] != 0.0).sum()),
                         "signal_to_noise": signal,
                         "evidence": evidence,
+                        "variance": _evidence_variance(signal, int(np.sum(prior > 0))),
                     }
                 )
-    columns = ["kind", "name", "weights", "signal_to_noise", "evidence"]
+    columns = ["kind", "name", "weights", "signal_to_noise", "evidence", "variance"]
     table = pd.DataFrame(found, columns=columns)
     order = table.drop_duplicates(["kind", "name"])[["kind", "name"]]
-    medians = table.groupby(["kind", "name"], sort=False).median().reset_index()
-    return order.merge(medians, on=["kind", "name"])
+    by = table.groupby(["kind", "name"], sort=False)
+    medians = by.median()
+    apart = by["evidence"].var(ddof=0)
+    medians["evidence_std"] = np.sqrt(medians.pop("variance") + apart)
+    medians["members"] = by.size()
+    return order.merge(medians.reset_index(), on=["kind", "name"])
+
+
+def _evidence_variance(signal: float, weights: int) -> float:
+    """Return the variance of half the sum of squared standardised weights.
+
+    With ``w ~ N(m, C)`` the form ``w' C^-1 w`` is a noncentral chi-square of as many
+    degrees of freedom as weights, ``k``. Its variance is ``2 k + 4 m' C^-1 m``.
+    """
+    return 0.25 * (2.0 * weights + 4.0 * weights * signal**2)
 
 
 def alternatives(model: Model) -> pd.DataFrame:

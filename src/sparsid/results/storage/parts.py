@@ -42,7 +42,9 @@ def read_factors(facts: Mapping[str, Any], outputs: int) -> BandFactors:
         # Files of earlier versions have none.
         return BandFactors.none(outputs)
     factors = BandFactors(**tupled(facts["band_factors"]))
-    if not all(len(f) == outputs and min(f) > 0.0 for f in factors):
+    # Those of whole runs may be missing.
+    given = [*factors[:2], *filter(None, factors[2:])]
+    if len(given) == 3 or not all(len(f) == outputs and min(f) > 0 for f in given):
         raise ValueError(f"the factors of the bands do not fit {outputs} outputs")
     return factors
 

@@ -23,6 +23,7 @@ from sparsid.results.storage.parts import (
     scaling_arrays,
     tupled,
 )
+from sparsid.results.surprise import Seen
 
 # Arrays of a member, and of the structure in it.
 OWN = ("theta", "start", "state_mean", "state_root", "covariance")
@@ -41,6 +42,8 @@ def to_arrays(fitted: FittedSimulator) -> Arrays:
         head = f"member{k}"
         values |= {f"{head}.{key}": getattr(member, key) for key in (*OWN, *PRIOR)}
         values |= {f"{head}.{key}": getattr(member.structure, key) for key in DRAWN}
+        if member.seen is not None:
+            values |= {f"{head}.seen.{key}": v for key, v in vars(member.seen).items()}
         for o, law in enumerate(member.noise):
             values |= {f"{head}.noise{o}.{key}": getattr(law, key) for key in NOISE}
     return as_arrays(values)
@@ -155,7 +158,24 @@ def _member(
     }
     noise = tuple(_noise(arrays, f"{head}.noise{o}") for o in range(outputs))
     evidence = float(facts["log_evidence"])
-    return SimulatorMember(structure, **own, noise=noise, log_evidence=evidence)
+    return SimulatorMember(
+        structure,
+        **own,
+        noise=noise,
+        log_evidence=evidence,
+        seen=_seen(arrays, f"{head}.seen", n + inputs),
+    )
+
+
+def _seen(arrays: Arrays, head: str, size: int) -> Seen | None:
+    """Return where states and inputs were; None in files of earlier versions."""
+    if f"{head}.mean" not in arrays:
+        return None
+    shapes = {"mean": (size,), "whitening": (size, size), "largest": ()}
+    mean, whitening, largest = (
+        _finite(array(arrays, f"{head}.{key}", shape)) for key, shape in shapes.items()
+    )
+    return Seen(mean, whitening, float(largest))
 
 
 def _noise(arrays: Arrays, head: str) -> Autoregression:
