@@ -15,6 +15,7 @@ import sparsid
 from sparsid.app import operations
 from sparsid.app.places import plain
 from sparsid.app.recipe import held_back
+from sparsid.app.session import SUFFIXES
 from sparsid.app.signals import View, ends, packed
 from sparsid.data.record import Record
 from sparsid.errors import InputError
@@ -50,6 +51,7 @@ def state_of(office: Office) -> dict[str, Any]:
         told: dict[str, Any] = {
             "version": sparsid.__version__,
             "folder": session.folder.name,
+            "suffixes": SUFFIXES,
             "files": state["files"],
             "split": state["split"],
             "steps": [{**s, "label": operations.label(s)} for s in state["steps"]],

@@ -8,6 +8,7 @@ import numpy as np
 
 from sparsid.app.operations import real
 from sparsid.errors import InputError
+from sparsid.results.texts import with_unit
 
 # Points of a curve on the page.
 POINTS = 200
@@ -37,7 +38,7 @@ def linear_view(model: Any, at: Any) -> dict[str, Any]:
         strict=True,
     )
     return {
-        "text": str(found.point_text()),
+        "text": _point(found, channels),
         "stable": bool(found.stable),
         "poles": [{"real": p.real, "imag": p.imag} for p in poles.astype(complex)],
         "table": [
@@ -47,6 +48,20 @@ def linear_view(model: Any, at: Any) -> dict[str, Any]:
         ],
         "responses": _responses(found, channels),
     }
+
+
+def _point(found: Any, channels: Any) -> str:
+    """Return where the model is at rest, in words."""
+    sides = []
+    for side in ("input", "output"):
+        names = getattr(channels, f"{side}_names")
+        units = getattr(channels, f"{side}_units")
+        values = np.asarray(getattr(found, f"{side}s"), dtype=float).ravel()
+        triples = zip(names, values, units, strict=True)
+        sides.append(", ".join(f"{n} {with_unit(float(v), u)}" for n, v, u in triples))
+    text = f"At rest with {sides[0]}: {sides[1]}."
+    held = " A state or an output is held at its bound there." if found.held else ""
+    return text + held
 
 
 def _responses(found: Any, channels: Any) -> list[dict[str, Any]]:

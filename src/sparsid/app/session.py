@@ -22,10 +22,12 @@ from sparsid.app.recipe import (
     settled_split,
 )
 from sparsid.data.files import read_table
+from sparsid.data.formats import READERS
+from sparsid.data.readers import TEXT_SUFFIXES
 from sparsid.data.record import Record
 from sparsid.errors import InputError
 
-SUFFIXES = (".csv", ".txt", ".tsv", ".mat", ".npz")
+SUFFIXES = (*TEXT_SUFFIXES, ".mat", ".npz", ".h5", ".hdf5", ".hdf", *READERS)
 # Text from the page: names and units.
 LONGEST_TEXT = 120
 MOST_FILES, MOST_STEPS = 50, 100

@@ -75,7 +75,7 @@ def evaluate(model: Any, recipe: Recipe, kitchen: Kitchen, folder: Path) -> None
                 ("free_run", found.calibration_free_run),
             )
         },
-        "equations": _equations(model),
+        "equations": model.equations(),
     }
     arrays: dict[str, Values] = {}
     for k, record in enumerate(records):
@@ -100,12 +100,6 @@ def _correlation(test: Any) -> dict[str, Any]:
     told = {k: getattr(test, k) for k in ("output", "source", "lags", "values")}
     told |= {k: getattr(test, k) for k in ("limit", "passed", "verdict")}
     return told
-
-
-def _equations(model: Any) -> str:
-    """Return the model as formulas, empty if there are none."""
-    write = getattr(model, "equations", None)
-    return "" if write is None else str(write())
 
 
 # -- use -------------------------------------------------------------------------------

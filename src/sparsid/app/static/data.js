@@ -16,12 +16,12 @@ export function dataScreen(app) {
 
 function dropZone(app, small) {
   const input = el("input", {
-    type: "file", multiple: true, id: "file", class: "unseen", accept: ".csv,.txt,.tsv,.mat,.npz",
+    type: "file", multiple: true, id: "file", class: "unseen", accept: app.state.suffixes.join(","),
     onchange: () => take(app, [...input.files]),
   });
   const zone = el("label", { class: small ? "drop small" : "drop", htmlFor: "file" },
     el("strong", {}, small ? "Drop more files, or choose them" : "Drop a recording here, or choose a file"),
-    el("span", { class: "soft" }, "CSV, text, MATLAB or NumPy, one row for each sample. Files stay on this computer."));
+    el("span", { class: "soft" }, "CSV, Excel, MATLAB, Parquet, HDF5 and more, one row for each sample. Files stay on this computer."));
   zone.addEventListener("dragover", (event) => { event.preventDefault(); zone.classList.add("over"); });
   zone.addEventListener("dragleave", () => zone.classList.remove("over"));
   zone.addEventListener("drop", (event) => {

@@ -56,7 +56,7 @@ function drawing(app, model, told) {
       app.say("Simulated.");
     } catch (error) { app.fail(error); }
   };
-  const file = el("input", { type: "file", id: "inputs-file", accept: ".csv,.txt,.tsv,.mat,.npz", onchange: async () => {
+  const file = el("input", { type: "file", id: "inputs-file", accept: app.state.suffixes.join(","), onchange: async () => {
     try {
       await api.upload(`models/${model.id}/inputs?name=${encodeURIComponent(file.files[0].name)}`, file.files[0]);
       await run({ uploaded: true });
