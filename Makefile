@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs lint types bench clean
+.PHONY: demo test test-browser docs lint types bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/sparsid identify --out results --overwrite
@@ -13,6 +13,11 @@ test: $(VENV)/installed-test
 	$(BIN)/ruff format --check src tests benchmarks examples tools
 	$(BIN)/mypy
 	$(BIN)/pytest -n 2 --dist loadfile
+
+# Needs Chromium on this computer: apt-get install chromium.
+test-browser: $(VENV)/installed-test
+	$(BIN)/pip install --quiet --editable ".[browser]"
+	$(BIN)/pytest -m browser tests/app/test_browser.py
 
 docs: $(VENV)/installed-test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -258,7 +258,7 @@ export class Chart {
       const [low, high] = this.extent(panel);
       const y = (v) => top + panel.height * (high - v) / (high - low);
       pen.textAlign = "right";
-      for (const v of ticks(low, high, Math.max(panel.height / 45, 3))) {
+      for (const v of ticks(low, high, Math.max(panel.height / 32, 3))) {
         pen.strokeStyle = colour("grid");
         pen.beginPath(); pen.moveTo(LEFT, y(v)); pen.lineTo(right, y(v)); pen.stroke();
         pen.fillStyle = colour("soft");
