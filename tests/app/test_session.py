@@ -1,5 +1,6 @@
 """Roles, steps and splits: what they do, what is refused, and that it is kept."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 import sparsid
 from sparsid.app import operations
+from sparsid.app.archive import session_archive, unpack
 from sparsid.app.columns import described, first_rows
 from sparsid.app.recipe import divided
 from sparsid.app.server import load
@@ -273,3 +275,48 @@ def test_previews_of_an_empty_table_do_not_fail(tmp_path: Path) -> None:
     path.write_text("u,y\n1,2\n")
     table = read_table(path)
     assert first_rows(table, described(table)) == [["1", "2"]]
+
+
+def test_a_session_comes_back_from_its_one_file(
+    session: Session, tmp_path: Path
+) -> None:
+    session.add_step({"op": "keep", "record": 0, "first": 10, "stop": 110})
+    (session.folder / "server.lock").touch()
+    archive = tmp_path / "one.zip"
+    archive.write_bytes(session_archive(session.folder, "print(1)"))
+    unpack(archive, tmp_path / "back.session")
+    again = Session(tmp_path / "back.session")
+    assert again.state == session.state
+    assert np.array_equal(again.records()[0].y, session.records()[0].y)
+    with pytest.raises(InputError, match="there already"):
+        unpack(archive, tmp_path / "back.session")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../evil.csv",
+        "/etc/evil",
+        "uploads/../../evil.csv",
+        "uploads/f1/.hidden",
+        "uploads/f1/a/b.csv",
+        "models/m1/evil.py",
+        "evil.py",
+        "uploads/f1/C:evil.csv",
+    ],
+)
+def test_archives_that_reach_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
+    archive = tmp_path / "evil.zip"
+    with zipfile.ZipFile(archive, "w") as out:
+        out.writestr("session.json", "{}")
+        out.writestr(name, "evil")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match="no session"):
+        unpack(archive, tmp_path / "a.session")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.zip").write_text("hello")
+    with pytest.raises(InputError, match="no archive"):
+        unpack(tmp_path / "a.zip", tmp_path / "a.session")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import json
-import zipfile
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -13,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from sparsid.app import operations
+from sparsid.app.archive import session_archive
 from sparsid.app.data_routes import (
     BINARY,
     asked_view,
@@ -42,8 +42,6 @@ STRUCTURES = ("auto", "linear", "linear first", "cascade", "even output")
 KINDS = ("free_run", "one_step")
 # Seconds between looks at running fits; forecasts kept in memory.
 LOOK_EVERY, KEPT_FORECASTS = 0.5, 8
-# Files of a model that go with a session.
-KEPT_FILES = ("job.json", "outcome.json", "progress.json", "model.sparsid")
 # Most states or neurons.
 LARGEST_COUNT = 100
 
@@ -147,36 +145,9 @@ def session_script(office: Office) -> str:
     return script(models, recipe)
 
 
-def belongs(inside: Path) -> bool:
-    """Return whether a file of a session's folder is part of the session.
-
-    What can be made again, and what only a running server needs, is not.
-    """
-    parts = inside.parts
-    if any(part.startswith(".") for part in parts):
-        return False
-    if parts[0] == "uploads" or parts == ("session.json",):
-        return True
-    return len(parts) == 3 and parts[0] == "models" and parts[2] in KEPT_FILES
-
-
-def session_archive(office: Office) -> bytes:
-    """Return the session as one file: data, models, what was done, the script."""
-    session, stream = office.session, io.BytesIO()
-    text = session_script(office)
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("script.py", text)
-        for path in sorted(session.folder.rglob("*")):
-            inside = path.relative_to(session.folder)
-            if path.is_file() and belongs(inside):
-                archive.write(path, inside.as_posix())
-    return stream.getvalue()
-
-
 def model_routes(office: Office) -> list[Route]:
     """Return the routes about models."""
     session, jobs = office.session, office.jobs
-    forecasts = Forecasts(office)
 
     async def state(_: Request) -> Response:
         return JSONResponse(await run_in_threadpool(state_of, office))
@@ -186,7 +157,10 @@ def model_routes(office: Office) -> list[Route]:
         settings, name = checked_settings(given), given.get("name") or ""
         await run_in_threadpool(session.add_model, settings, name)
         await run_in_threadpool(jobs.tend)
-        return await state(request)
+        answer = await state(request)
+        # Whoever begins a fit will ask about it.
+        answer.background = BackgroundTask(office.desk.ask, {"do": "get ready"})
+        return answer
 
     async def stop(request: Request) -> Response:
         identity = session.model(request.path_params["model"])["id"]
@@ -207,6 +181,21 @@ def model_routes(office: Office) -> list[Route]:
     async def follow(_: Request) -> Response:
         return StreamingResponse(_news(office), media_type="application/x-ndjson")
 
+    return [
+        Route("/api/models", begin, methods=["POST"]),
+        Route("/api/models/{model}/stop", stop, methods=["POST"]),
+        Route("/api/models/{model}", rename, methods=["PATCH"]),
+        Route("/api/models/{model}", remove, methods=["DELETE"]),
+        Route("/api/news", follow, methods=["GET"]),
+        *_result_routes(office),
+        *use_routes(office),
+    ]
+
+
+def _result_routes(office: Office) -> list[Route]:
+    """Return the routes about what was found."""
+    session, forecasts = office.session, Forecasts(office)
+
     async def evaluation(request: Request) -> Response:
         identity = request.path_params["model"]
         return JSONResponse(await run_in_threadpool(forecasts.evaluation, identity))
@@ -220,20 +209,15 @@ def model_routes(office: Office) -> list[Route]:
         return attachment(text.encode(), "script.py", "text/x-python")
 
     async def archive(_: Request) -> Response:
-        body = await run_in_threadpool(session_archive, office)
+        text = await run_in_threadpool(session_script, office)
+        body = await run_in_threadpool(session_archive, session.folder, text)
         return attachment(body, f"{session.folder.name}.zip", "application/zip")
 
     return [
-        Route("/api/models", begin, methods=["POST"]),
-        Route("/api/models/{model}/stop", stop, methods=["POST"]),
-        Route("/api/models/{model}", rename, methods=["PATCH"]),
-        Route("/api/models/{model}", remove, methods=["DELETE"]),
-        Route("/api/news", follow, methods=["GET"]),
         Route("/api/models/{model}/evaluation", evaluation, methods=["GET"]),
         Route("/api/forecast", forecast, methods=["GET"]),
         Route("/api/script", as_python, methods=["GET"]),
         Route("/api/archive", archive, methods=["GET"]),
-        *use_routes(office),
     ]
 
 

@@ -56,9 +56,6 @@ def use_routes(office: Office) -> list[Route]:
     def chosen(request: Request) -> dict[str, Any]:
         return session.model(request.path_params["model"])
 
-    async def ask(wish: dict[str, Any]) -> Any:
-        return await run_in_threadpool(desk.ask, wish)
-
     async def channels(request: Request) -> Response:
         model = chosen(request)
         first = await run_in_threadpool(_first_record, office, model)
@@ -66,7 +63,8 @@ def use_routes(office: Office) -> list[Route]:
 
     async def simulate(request: Request) -> Response:
         model, given = chosen(request), await wishes(request)
-        found = await ask({**given, "do": "simulate", "model": model["id"]})
+        wish = {**given, "do": "simulate", "model": model["id"]}
+        found = await run_in_threadpool(desk.ask, wish)
         write_json(jobs.folder(model["id"]) / "run.json", found)
         return JSONResponse(found)
 
@@ -91,6 +89,27 @@ def use_routes(office: Office) -> list[Route]:
         model = chosen(request)
         body = await run_in_threadpool(_run_table, office, model)
         return attachment(body, f"{model['name']}_simulated.csv", "text/csv")
+
+    at = "/api/models/{model}"
+    return [
+        Route(f"{at}/channels", channels, methods=["GET"]),
+        Route(f"{at}/simulate", simulate, methods=["POST"]),
+        Route(f"{at}/inputs", upload, methods=["POST"]),
+        Route(f"{at}/run", run, methods=["GET"]),
+        Route(f"{at}/run.csv", run_table, methods=["GET"]),
+        *_file_routes(office),
+    ]
+
+
+def _file_routes(office: Office) -> list[Route]:
+    """Return the routes to linear models and to files to take away."""
+    session, jobs, desk = office.session, office.jobs, office.desk
+
+    def chosen(request: Request) -> dict[str, Any]:
+        return session.model(request.path_params["model"])
+
+    async def ask(wish: dict[str, Any]) -> Any:
+        return await run_in_threadpool(desk.ask, wish)
 
     async def linearise(request: Request) -> Response:
         model, given = chosen(request), await wishes(request)
@@ -122,11 +141,6 @@ def use_routes(office: Office) -> list[Route]:
 
     at = "/api/models/{model}"
     return [
-        Route(f"{at}/channels", channels, methods=["GET"]),
-        Route(f"{at}/simulate", simulate, methods=["POST"]),
-        Route(f"{at}/inputs", upload, methods=["POST"]),
-        Route(f"{at}/run", run, methods=["GET"]),
-        Route(f"{at}/run.csv", run_table, methods=["GET"]),
         Route(f"{at}/linearise", linearise, methods=["POST"]),
         Route(f"{at}/export", export, methods=["POST"]),
         Route(f"{at}/report", report, methods=["POST"]),

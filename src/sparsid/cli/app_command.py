@@ -18,7 +18,7 @@ def app_command(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="CSV, MAT or NPZ files to begin with; more can be dropped."
+            help="Files to begin with, more can be dropped; or a session as one file."
         ),
     ] = None,
     session: Annotated[
@@ -43,6 +43,7 @@ def app_command(
     from sparsid.cli.terminal import results_console
 
     try:
+        from sparsid.app.archive import unpack
         from sparsid.app.server import serve
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("starlette", "uvicorn"):
@@ -52,7 +53,10 @@ def app_command(
         ) from error
 
     paths = files or []
-    folder = session or Path((paths[0].stem if paths else "sparsid") + SUFFIX)
+    stem = paths[0].stem if paths else "sparsid"
+    folder = session or Path(stem.removesuffix(SUFFIX) + SUFFIX)
+    if paths and paths[0].suffix.lower() == ".zip":
+        unpack(paths.pop(0), folder)
     console = results_console()
 
     def said(address: str) -> None:
