@@ -58,6 +58,7 @@ def take(page: Any, path: Path) -> None:
     page.mouse.up()
     picture("prepare")
     page.click("#to-identify")
+    page.select_option("#budget", "30")
     page.click("#find")
     page.locator(".candidate").nth(3).wait_for()
     picture("identify")
@@ -69,6 +70,7 @@ def take(page: Any, path: Path) -> None:
     page.locator(".model.done").nth(1).wait_for()
     page.click("#step-compare")
     page.wait_for_selector(SHOWN)
+    page.set_viewport_size({"width": SIZE["width"], "height": 900})
     picture("compare")
     page.click("#step-use")
     page.select_option("#use-model", index=0)
@@ -79,6 +81,7 @@ def take(page: Any, path: Path) -> None:
     page.wait_for_selector(".plot .pole")
     page.evaluate("document.querySelector('header').style.position = 'static'")
     page.set_viewport_size({"width": SIZE["width"], "height": 1500})
+    page.evaluate("window.scrollTo(0, 0)")
     picture("use")
 
 

@@ -76,8 +76,15 @@ def _fitted(session: Path, folder: Path, began: float) -> dict[str, Any]:
     model = _model(job["settings"]).fit(estimation, progress=course)
     seconds = time.perf_counter() - began
     model.save(folder / "model.sparsid")
-    evaluate(model, recipe, kitchen, evaluation_folder(folder, recipe))
-    fitted = model.fitted_
+    fitted, summary = model.fitted_, ""
+    notes = [str(note) for note in fitted.details.get("notes", [])]
+    try:
+        summary = model.summary()
+        evaluate(model, recipe, kitchen, evaluation_folder(folder, recipe))
+    except Exception as error:
+        # The model is there: what cannot be said of it must not take it away.
+        traceback.print_exc()
+        notes.append(f"not all figures could be made: {type(error).__name__}: {error}")
     return {
         "state": "done",
         "seconds": seconds,
@@ -86,9 +93,9 @@ def _fitted(session: Path, folder: Path, began: float) -> dict[str, Any]:
         "described": fitted.described(),
         "kept": fitted.kept_text(),
         "size": fitted.weights_kept,
-        "summary": model.summary(),
+        "summary": summary,
         "candidates": fitted.details.get("candidates", []),
-        "notes": fitted.details.get("notes", []),
+        "notes": notes,
     }
 
 
