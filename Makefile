@@ -47,6 +47,7 @@ bench: $(VENV)/installed
 	$(BIN)/python benchmarks/c_step.py --out docs/results/c_step.json
 	$(BIN)/python benchmarks/rivals/run.py --out docs/results/rivals.json
 	$(BIN)/python benchmarks/speed.py --out docs/results/speed.json
+	$(BIN)/python benchmarks/waiting.py --out docs/results/waiting.json
 	$(BIN)/python benchmarks/fill_pages.py
 
 $(VENV)/installed: pyproject.toml

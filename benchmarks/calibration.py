@@ -23,9 +23,10 @@ import numpy as np
 
 import sparsid
 from sparsid.datasets import Benchmark, simulated_tanks
+from sparsid.estimators.recalibration import recalibrate
 from sparsid.parallel.local import ONE_CORE, keep_freed_memory
 from sparsid.results.forecast import BandFactors
-from sparsid.validation.calibration import LEVELS, calibration, recalibrate
+from sparsid.validation.calibration import LEVELS, calibration
 
 MODELS = {"narx": sparsid.NARX, "state-space": sparsid.StateSpace}
 AUTOMATIC = "automatic"

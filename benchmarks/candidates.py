@@ -22,9 +22,9 @@ import numpy as np
 import sparsid
 from sparsid.datasets import simulated_tanks, systems
 from sparsid.datasets.benchmark import Benchmark
+from sparsid.estimators.recalibration import BLOCKS, TRIAL_CYCLES, TRIAL_STARTS
 from sparsid.fitting.cross_validation import Errors, held_out_errors, held_out_fits
 from sparsid.parallel.local import ONE_CORE, keep_freed_memory
-from sparsid.validation.calibration import BLOCKS, TRIAL_CYCLES, TRIAL_STARTS
 
 Row = dict[str, Any]
 # States beyond the outputs and neurons of the first candidates, and their variants.

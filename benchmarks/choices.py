@@ -18,7 +18,7 @@ import sparsid
 from sparsid.bayes.variance_rules import SparseBayes
 from sparsid.data.scaling import Scaling
 from sparsid.fitting.narx import regression
-from sparsid.fitting.narx_one_step import identify
+from sparsid.fitting.narx_one_step import fit_one_step
 from sparsid.fitting.settings import Settings
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network
@@ -52,7 +52,7 @@ def held_out_errors(record: sparsid.Record, settings: Settings, seeds: int) -> d
         held_out = regression([judge], scaling, lags)
         for seed in range(seeds):
             key = jax.random.key(BLOCKS * seed + block)
-            found = identify(network, data, settings, key=key)
+            found = fit_one_step(network, data, settings, key=key)
             mean = found.network.apply(found.state.params, held_out.z[:, found.columns])
             error = np.sqrt(np.mean((mean - held_out.y) ** 2))
             errors[block, seed] = error * scaling.y_std[0]

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sparsid import datasets
-from sparsid.bayes.cost import Problem, State, Weights, evaluate, step
+from sparsid.bayes.cost import CostTerms, Problem, State, evaluate, step
 from sparsid.bayes.curvature import APPROXIMATE, choose
 from sparsid.bayes.objective import OneStep, Regression
 from sparsid.bayes.prior import start_prior
@@ -62,7 +62,7 @@ def measure(
 
     def once() -> tuple[Any, Any, Any]:
         at = evaluate(
-            problem, state, state.prior, data, Weights(1.0, 1.0), 0.0, full=True
+            problem, state, state.prior, data, CostTerms(1.0, 1.0), 0.0, full=True
         )
         params, _ = step(problem, state.params, state.prior, at, 1.0, DAMPING)
         params[0].block_until_ready()

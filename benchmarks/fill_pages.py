@@ -2,7 +2,8 @@
 
     python benchmarks/fill_pages.py
 
-Each table stands between ``<!-- table: name -->`` and ``<!-- end -->``.
+Each table stands between ``<!-- table: name -->`` and ``<!-- end -->``; that of the
+public benchmarks, which several pages have, between ``<!-- public -->`` and the same.
 """
 
 import json
@@ -16,6 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent / "rivals"))
 
 from candidates import chosen
+from public import table as public_table
 from speed import markdown as speed_table
 from tables import (
     evidence_table,
@@ -26,7 +28,9 @@ from tables import (
 )
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ("performance.md", "uncertainty.md", "free_run.md")
+PAGES = ("performance.md", "uncertainty.md", "free_run.md", "use.md")
+# Pages with the table of the public benchmarks.
+PUBLIC = (DOCS.parent / "README.md", DOCS / "linear_first.md", DOCS / "gallery.md")
 
 
 def missing(found: dict[str, Any]) -> str:
@@ -252,6 +256,22 @@ def draws(found: dict[str, Any]) -> str:
     return table(["", count, "one run, no draws [s]"], body)
 
 
+def waiting(found: dict[str, Any]) -> str:
+    """Return how long an identification takes, by the size of the record."""
+    body = [
+        [
+            f"{row['samples']:,}".replace(",", " "),
+            f"{row['inputs']} to {row['outputs']}",
+            f"{row['linear_seconds']:.0f}",
+            f"{row['seconds']:.0f}",
+        ]
+        for row in found["rows"]
+    ]
+    cores = f"{found['cores']} cores"
+    head = ["samples", "inputs to outputs", f"linear model, {cores} [s]", "whole [s]"]
+    return table(head, body)
+
+
 # By result file: the tables of the pages, and what makes them.
 TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
     "calibration_tanks": {"tanks": calibration},
@@ -274,6 +294,7 @@ TABLES: dict[str, dict[str, Callable[[Any], str]]] = {
     "speed": {"speed": lambda found: speed_table(found["rows"])},
     "limit": {"limit": limit, "pieces": pieces},
     "growth": {"growth": growth},
+    "waiting": {"waiting": waiting},
     "start_up": {"start-up": start_up, "compilations": compilations},
 }
 
@@ -301,6 +322,25 @@ def main() -> None:
         if count != 1:
             raise SystemExit(f"{count} places for the table {name!r} in {PAGES}")
     for page, text in pages.items():
+        page.write_text(text)
+    fill_public()
+
+
+def fill_public() -> None:
+    """Write the table of the public benchmarks into all pages that have it."""
+    path = DOCS / "results" / "public.json"
+    if not path.is_file():
+        return
+    content = public_table(json.loads(path.read_text()))
+    for page in PUBLIC:
+        text, times = re.subn(
+            r"(<!-- public -->\n).*?(<!-- end -->)",
+            lambda found: f"{found[1]}\n{content}\n\n{found[2]}",
+            page.read_text(),
+            flags=re.DOTALL,
+        )
+        if times != 1:
+            raise SystemExit(f"{times} places for the public benchmarks in {page}")
         page.write_text(text)
 
 

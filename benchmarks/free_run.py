@@ -29,17 +29,13 @@ import sparsid
 from sparsid.data.pieces import held_out
 from sparsid.data.scaling import Scaling
 from sparsid.datasets import simulated_tanks, systems
+from sparsid.estimators.recalibration import BLOCKS as TRIAL_BLOCKS
+from sparsid.estimators.recalibration import TRIAL_CYCLES, TRIAL_STARTS
 from sparsid.fitting import state_space
 from sparsid.fitting.cross_validation import held_out_errors, held_out_fits
 from sparsid.parallel.local import keep_freed_memory
 from sparsid.validation.baselines import Arx
-from sparsid.validation.calibration import BLOCKS as TRIAL_BLOCKS
-from sparsid.validation.calibration import (
-    TRIAL_CYCLES,
-    TRIAL_STARTS,
-    band_factor,
-    held_out_bands,
-)
+from sparsid.validation.calibration import band_factor, held_out_bands
 
 Row = dict[str, Any]
 # Held-out blocks, and starts of the copy for each.

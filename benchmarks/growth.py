@@ -31,7 +31,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import sparsid
-from sparsid.bayes.cost import Problem, State, Weights, evaluate, step
+from sparsid.bayes.cost import CostTerms, Problem, State, evaluate, step
 from sparsid.bayes.curvature import choose
 from sparsid.bayes.objective import OneStep, Regression
 from sparsid.bayes.prior import start_prior
@@ -124,7 +124,7 @@ def _evaluated(network: Network, rows: int = ROWS) -> Row:
     )
 
     def once() -> None:
-        at = evaluate(problem, state, prior, data, Weights(1.0, 1.0), 0.0, full=True)
+        at = evaluate(problem, state, prior, data, CostTerms(1.0, 1.0), 0.0, full=True)
         jax.block_until_ready(step(problem, state.params, prior, at, 1.0, 1.0))
 
     once()

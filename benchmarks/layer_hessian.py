@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from sparsid import datasets
-from sparsid.bayes.curvature.forms import block_hessian
+from sparsid.bayes.curvature.hessian import block_hessian
 from sparsid.data.scaling import Scaling
 from sparsid.fitting.narx import regression
 from sparsid.models.narx import Lags

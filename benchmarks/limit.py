@@ -31,11 +31,11 @@ import jax.numpy as jnp
 from threadpoolctl import threadpool_limits
 
 from sparsid import datasets
-from sparsid.bayes.cost import Problem, State, Weights, evaluate
+from sparsid.bayes.cost import CostTerms, Problem, State, evaluate
 from sparsid.bayes.curvature import choose, forms
 from sparsid.bayes.objective import OneStep, Regression
 from sparsid.bayes.prior import start_prior
-from sparsid.bayes.sensitivities import sweep as swept
+from sparsid.bayes.sensitivities import free_runs as swept
 from sparsid.data.scaling import Scaling
 from sparsid.fitting.narx import regression
 from sparsid.models.narx import Lags
@@ -156,7 +156,7 @@ def gram(repetitions: int) -> Row:
     state = State(params, start_prior(network, kinds), jnp.full(1, 0.01))
 
     def full() -> Any:
-        weights = Weights(1.0, 1.0)
+        weights = CostTerms(1.0, 1.0)
         return evaluate(problem, state, state.prior, data, weights, 0.0, full=True)
 
     @jax.jit

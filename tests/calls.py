@@ -6,53 +6,53 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparsid.fitting.outcome import Outcome
+from sparsid.results.outcome import Outcome
 from sparsid.studies import runner
 
 
-def double(number, *, report):
+def double(number, *, progress):
     return 2 * number
 
 
-def place(*, report):
+def place(*, progress):
     """Return this process and its one core, after a while."""
     time.sleep(0.2)
     return os.getpid(), os.environ.get("NPROC")
 
 
-def count(limit, *, report):
+def count(limit, *, progress):
     """Report numbers until told to stop."""
     for number in range(limit):
-        if report(number):
+        if progress(number):
             return number
         time.sleep(0.05)
     return limit
 
 
-def die(*, report):
+def die(*, progress):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_once(path, *, report):
+def die_once(path, *, progress):
     """Die the first time; answer the second."""
     if Path(path).exists():
         return "alive"
     Path(path).touch()
-    return die(report=report)
+    return die(progress=progress)
 
 
-def refuse(*, report):
+def refuse(*, progress):
     raise ValueError("given 3, expected 4: give 4")
 
 
-def wait_for_ever(path, *, report):
+def wait_for_ever(path, *, progress):
     """Say which process this is, and stay busy."""
     Path(path).write_text(str(os.getpid()))
-    report("busy")
+    progress("busy")
     time.sleep(600.0)
 
 
-def fateful_trial(spec, *, report):
+def fateful_trial(spec, *, progress):
     """Answer a trial; the first of all says who has it and never comes back."""
     with Path(os.environ["SPARSID_TRACE"]).open("a") as file:
         file.write(f"{spec['ratio']}\n")
@@ -62,14 +62,14 @@ def fateful_trial(spec, *, report):
         part.write_text(str(os.getppid()))
         part.rename(holder)
         time.sleep(600.0)
-    return runner.answer_trial(spec, report=report)
+    return runner.answer_trial(spec, progress=progress)
 
 
-def fragile_trial(spec, *, report):
+def fragile_trial(spec, *, progress):
     """Answer as usual, but know a kind of trial that ends the process."""
     if spec["kind"] == "die":
         os._exit(7)
-    return runner.answer_trial(spec, report=report)
+    return runner.answer_trial(spec, progress=progress)
 
 
 @dataclass
@@ -87,12 +87,12 @@ class Plan:
 
     def __init__(self, settled, last=20):
         self.settled, self.last, self.cycles = settled, last, 0
-        self.report = None
+        self.progress = None
 
     def run(self, least=0):
         while self.cycles < self.last:
             self.cycles += 1
-            if self.report(Step(self.cycles)):
+            if self.progress(Step(self.cycles)):
                 return Outcome.STOPPED
             if self.cycles >= least and self.cycles in self.settled:
                 return Outcome.CONVERGED
@@ -102,4 +102,4 @@ class Plan:
         return [self.cycles]
 
     def __getstate__(self):
-        return {**vars(self), "report": None}
+        return {**vars(self), "progress": None}

@@ -8,7 +8,9 @@ import jax
 import pytest
 from jaxtyping import install_import_hook
 
-# Before anything imports them; off for users.
+# Before anything imports them; off for users. Where rooms hold more than numbers only
+# functions that declare shapes are checked. Those of `sparsid.kernel` are compiled by
+# Numba, which checks the types of their arguments itself.
 install_import_hook(
     [
         "sparsid.models",
@@ -23,6 +25,19 @@ install_import_hook(
         "sparsid.fitting.pruning",
     ],
     "beartype.beartype",
+)
+install_import_hook(
+    [
+        "sparsid.bayes.noise",
+        "sparsid.bayes.run_priors",
+        "sparsid.bayes.sensitivities",
+        "sparsid.data",
+        "sparsid.fitting",
+        "sparsid.results",
+        "sparsid.simulation",
+        "sparsid.validation",
+    ],
+    "shape_checks.checked",
 )
 
 # Compilation dominates the suite: workers and later runs share compiled programs.

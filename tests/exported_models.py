@@ -5,7 +5,6 @@ import numpy as np
 from sparsid.bayes.noise import Noise
 from sparsid.bayes.posterior import Posterior
 from sparsid.data.scaling import Scaling
-from sparsid.fitting.outcome import Outcome
 from sparsid.kernel.activations import CUBE, SIGMOID, SOFTROOT, SQUARE, TANH
 from sparsid.models.autoregression import Autoregression
 from sparsid.models.canonical import Pole, Sizes
@@ -19,6 +18,7 @@ from sparsid.models.structures.linear import linear
 from sparsid.results.ensemble import Ensemble
 from sparsid.results.forecast import BandFactors, Channels
 from sparsid.results.narx import Fitted
+from sparsid.results.outcome import Outcome
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
 
 

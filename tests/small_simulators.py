@@ -1,11 +1,11 @@
 """Simulators with random numbers in them: no fit is needed to write or store one."""
 
 import numpy as np
+from sparsid.fitting.outcome import Outcome
 
 from sparsid.bayes.posterior import Posterior
 from sparsid.data.scaling import Scaling
 from sparsid.estimators import NARX, Simulator
-from sparsid.fitting.outcome import Outcome
 from sparsid.kernel.activations import CUBE, MODULUS, SIGMOID, SQUARE, TANH
 from sparsid.models.autoregression import Autoregression
 from sparsid.models.canonical import Pole, Sizes, Structure

@@ -30,11 +30,11 @@ from sparsid.data.scaling import Scaling
 from sparsid.datasets import Benchmark, simulated_tanks
 from sparsid.errors import InputError
 from sparsid.estimators import NARX
-from sparsid.fitting.progress import Progress
 from sparsid.models.narx import Lags
+from sparsid.progress import Progress
 from sparsid.results.forecast import Forecast
 from sparsid.validation.baselines import Arx, persistence
-from sparsid.validation.evaluation import Part, over_segments
+from sparsid.validation.evaluation import Part
 
 SMALL = ["--lags", "2", "--hidden", "6", "--max-cycles", "45", "--no-report"]
 LEFT = sorted([*FILES, PICTURES])
@@ -218,6 +218,7 @@ def test_fallback_to_simulated_tanks_says_why(
     assert "lags=-1" in result.stderr
 
 
+@pytest.mark.slow
 def test_several_files_and_channels_with_gaps(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     files = []
@@ -244,8 +245,9 @@ def test_several_files_and_channels_with_gaps(tmp_path: Path) -> None:
     # A channel has the name that ours would have had.
     assert set(table["part_"]) == {"estimation", "test"}
     found = json.loads((tmp_path / "r" / "result.json").read_text())
-    for part in ("estimation", "test"):
-        assert found["scores"][part]["samples"] == 3 * 49
+    # A run goes through missing outputs, and begins anew after missing inputs.
+    for part, samples in (("estimation", 49 + 104), ("test", 3 * 49)):
+        assert found["scores"][part]["samples"] == samples
         assert max(found["scores"][part]["model"]["one_step"]) < 0.5
 
 
@@ -737,12 +739,13 @@ def test_ctrl_c_keeps_the_best_model_so_far(
     )
     assert process.stderr is not None
     told = ""
-    # The fit has not begun when this is printed: the first programs are compiled now.
-    for line in process.stderr:
-        told += line
-        if line.startswith("Data:"):
-            process.send_signal(signal.SIGINT)
-    stdout = process.communicate(timeout=120)[0]
+    with process:
+        # The fit has not begun when this is printed: programs are compiled now.
+        for line in process.stderr:
+            told += line
+            if line.startswith("Data:"):
+                process.send_signal(signal.SIGINT)
+        stdout = process.communicate(timeout=300)[0]
     assert process.returncode == 130, told
     assert "stopping with the best so far" in told
     assert "stopped" in stdout
@@ -871,37 +874,17 @@ def test_arx_finds_a_linear_system() -> None:
     assert np.isnan(arx.simulate(record)[:2]).all()
 
 
-def test_arx_that_diverges_ends_in_nan() -> None:
+def test_arx_that_diverges_ends_in_infinity() -> None:
     record = linear_record()
     scaling = Scaling.of(record)
     arx = Arx(Lags(1, 1, 0, 1), scaling, np.array([[0.0], [3.0], [1.0]]))
-    assert np.isnan(arx.simulate(record)[-1]).all()
+    assert np.isinf(arx.simulate(record)[-1]).all()
 
 
 def test_persistence_is_the_sample_before() -> None:
     record = linear_record(5)
     assert np.isnan(persistence(record)[0]).all()
     assert np.array_equal(persistence(record)[1:], record.y[:-1])
-
-
-def test_forecasts_over_gaps_stay_inside_the_stretches() -> None:
-    record = linear_record(30)
-    y = record.y.copy()
-    y[10:13] = np.nan
-    gappy = Record(record.u, y, start=7)
-    calls: list[int] = []
-
-    def forecast(segment: Record) -> sparsid.Forecast:
-        calls.append(len(segment))
-        mean = segment.y.copy()
-        mean[:2] = np.nan
-        return sparsid.Forecast(mean, mean, mean, 2, 1, None, ("y",), ("",))
-
-    whole = over_segments(gappy, 2, forecast)
-    assert calls == [10, 17]
-    assert whole.start == 2
-    finite = np.isfinite(whole.mean[:, 0])
-    assert finite.tolist() == [2 <= t < 10 or t >= 15 for t in range(30)]
 
 
 def test_held_back_part_is_the_last_of_each_record(folder: Path) -> None:

@@ -107,6 +107,7 @@ def public_names() -> Iterator[str]:
                 yield f"{module.__name__}.{name}"
 
 
+@pytest.mark.slow
 def test_the_tutorial_runs_and_prints_what_it_shows() -> None:
     run(
         *("-W", "error", str(ROOT / "tools" / "run_tutorial.py")),

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from posteriors import laplace
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold
@@ -18,7 +19,6 @@ from sklearn.model_selection import GridSearchCV, KFold
 import sparsid
 from sparsid.bayes import posterior
 from sparsid.bayes.objective import OneStep, Regression
-from sparsid.bayes.posterior import laplace
 from sparsid.bayes.prior import BlockPrior
 from sparsid.data.block_split import BlockSplit
 from sparsid.data.record import Record
@@ -384,11 +384,11 @@ def test_swapped_channels_are_refused(record) -> None:
     assert np.isfinite(sparsid.rmse(record, model.predict(record))).all()
 
 
-def test_score_leaves_short_stretches_out(mimo, record) -> None:
+def test_score_leaves_short_records_out(mimo, record) -> None:
     y = np.array(record.y)
     y[2] = np.nan
     assert np.isfinite(mimo.score(Record(record.u, y, 0.5)))
-    with pytest.raises(InputError, match="no stretch is longer"):
+    with pytest.raises(InputError, match="no record is longer"):
         mimo.score(record[:2])
 
 

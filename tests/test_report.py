@@ -1,5 +1,6 @@
 """The HTML page: complete, self-contained, well-formed, and drawn by a browser."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -13,7 +14,9 @@ import sparsid
 from sparsid.data.record import Record
 from sparsid.diagnostics import Diagnosis
 from sparsid.errors import InputError
+from sparsid.report.contents import _chart, _sentence
 from sparsid.report.page import SECTIONS
+from sparsid.results.forecast import Forecast
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
@@ -111,6 +114,44 @@ def test_page_says_what_the_diagnosis_says(written: tuple[Path, Diagnosis]) -> N
     assert text.count('class="good"') + text.count('class="look"') == 1 + len(
         diagnosis.verdicts
     )
+
+
+def test_inputs_were_not_drawn_and_a_stopped_fit_looked_well(
+    written: tuple[Path, Diagnosis],
+) -> None:
+    text = written[0].read_text(encoding="utf-8")
+    data = json.loads(text.split('<script type="application/json">')[1].split("</")[0])
+    assert [given["name"] for given in data["inputs"]] == ["u"]
+    assert len(data["inputs"][0]["values"]) == len(data["measured"]) == 120
+    # Twenty cycles are too few: said in orange, at the top.
+    tiles = text.split('class="cards"')[1].split("<table")[0]
+    assert '<div class="card look"><b>cycle limit reached</b>' in tiles
+
+
+def test_a_name_was_capitalised() -> None:
+    names = ("level", "flow")
+    assert _sentence("level in free run, right", names) == "level in free run, right."
+    assert _sentence("a run stays bounded", names) == "A run stays bounded."
+
+
+def test_a_spike_vanished_from_the_chart_of_a_long_record() -> None:
+    y = np.zeros((20_000, 1))
+    y[12_345] = 7.0
+    record = Record(np.zeros(20_000), y, 0.1)
+    nothing = np.zeros((20_000, 1))
+    run = Forecast(nothing, nothing, nothing, 0, None, None, ("y",), ("",), 0.1)
+    chart = _chart(record, run, run, 0, 1)
+    assert len(chart.data["measured"]) <= 6000
+    at = chart.data["measured"].index(7.0)
+    assert chart.data["samples"][at] == 12_345
+    assert "of 20000 samples" in chart.label
+    whole = _chart(record[:100], run_of(100), run_of(100), 0, 1)
+    assert "samples" not in whole.data
+
+
+def run_of(samples: int) -> Forecast:
+    values = np.zeros((samples, 1))
+    return Forecast(values, values, values, 0, None, None, ("y",), ("",))
 
 
 def test_page_has_the_linear_model_at_the_mean_operating_point(

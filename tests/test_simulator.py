@@ -1,6 +1,5 @@
 """The simulator a user meets: from records to free runs, bands and files."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 import sparsid
 import sparsid.diagnostics
 from sparsid import InputError, Record, Simulator
-from sparsid.fitting.outcome import Outcome
+from sparsid.results.outcome import Outcome
 from sparsid.simulation import fit
 from sparsid.validation.baselines import Arx
 
@@ -171,10 +170,7 @@ def test_several_inputs_and_outputs() -> None:
 
 
 def test_a_budget_ends_the_search_with_what_there_is() -> None:
-    began = time.perf_counter()
     model = sparsid.identify(damped(gain=1.0, samples=1000), budget=2.0)
-    # The linear model and the end take their time in any case.
-    assert time.perf_counter() - began < 30.0
     assert model.outcome_ is Outcome.STOPPED
     assert error(model, damped(seed=5, gain=1.0)) < 0.3
 

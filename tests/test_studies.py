@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +37,18 @@ from sparsid.studies import (
     trials,
     verdicts,
 )
-from sparsid.studies.runner import Pace, Standing, hire_for_trials, run_trials
+from sparsid.studies.runner import Pace, Standing, pool_for_trials, run_trials
 from sparsid.studies.store import FILE, Store, Study
 
 COMMAND = [sys.executable, "-m", "sparsid.cli", "reproduce"]
+# The same where interrupts are ignored, as they are in a job in the background.
+INTERRUPTIBLE = [
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from sparsid.cli import main; main()",
+    "reproduce",
+]
 # Known to the conftest: compiled programs of earlier runs.
 CACHE = Path(__file__).parents[1] / ".pytest_cache" / "jax"
 
@@ -572,8 +581,8 @@ def test_processes_that_die_lose_no_trial(
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
     seen: list[Standing] = []
     specs = [*baselines(6), {"kind": "die"}, {"kind": "unknown"}]
-    with hire_for_trials(present, 2, None) as crew:
-        team = crew.team  # type: ignore[attr-defined]
+    with pool_for_trials(present, 2, None) as pool:
+        team = pool.team  # type: ignore[attr-defined]
 
         def watch(standing: Standing) -> None:
             seen.append(standing)
@@ -582,11 +591,11 @@ def test_processes_that_die_lose_no_trial(
 
         with monkeypatch.context() as patch:
             patch.setattr(runner, "answer_trial", calls.fragile_trial)
-            end = run_trials(present, specs, crew, watch=watch)
-        run_trials(present, baselines(8), crew)
+            end = run_trials(present, specs, pool, watch=watch)
+        run_trials(present, baselines(8), pool)
         # The same processes go on with other work.
         pids = {worker.process.pid for worker in team.workers}
-        run_trials(present, baselines(10), crew)
+        run_trials(present, baselines(10), pool)
         assert pids & {worker.process.pid for worker in team.workers}
     assert (end.done, end.total, end.failed, end.seconds_left) == (8, 8, 2, 0.0)
     assert [s.done for s in seen] == list(range(9))
@@ -603,10 +612,10 @@ def test_processes_that_die_lose_no_trial(
 def test_code_that_changed_under_way_ends_the_run(tmp_path: Path, study: Study) -> None:
     other = Store.open(tmp_path / FILE, study)
     with (
-        hire_for_trials(other, 1, None) as crew,
+        pool_for_trials(other, 1, None) as pool,
         pytest.raises(InputError, match="code of sparsid changed"),
     ):
-        run_trials(other, baselines(1), crew)
+        run_trials(other, baselines(1), pool)
     assert other.rows() == []
 
 
@@ -721,20 +730,28 @@ def test_bad_requests_are_refused_in_one_line(tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_was_answered(tmp_path: Path) -> None:
     arguments = ["simulation", "--quick", "--dataset", "simulated-tanks"]
     process = subprocess.Popen(
-        [*COMMAND, *arguments, "--workers", "1", "--out", str(tmp_path)],
+        [*INTERRUPTIBLE, *arguments, "--workers", "1", "--out", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     )
     kept = tmp_path / FILE
-    # The first trial compiles its programs, maybe beside other work.
-    stop = time.monotonic() + 180.0
-    while not answered(kept) and process.poll() is None and time.monotonic() < stop:
-        time.sleep(0.1)
-    # As a terminal does: to the command and all its processes.
-    os.killpg(process.pid, signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    try:
+        # The first trial compiles its programs, maybe beside a lot of other work.
+        stop = time.monotonic() + 600.0
+        while not answered(kept) and process.poll() is None:
+            assert time.monotonic() < stop, "no trial was answered"
+            time.sleep(0.1)
+        # As a terminal does: to the command and all its processes.
+        os.killpg(process.pid, signal.SIGINT)
+        stdout, stderr = process.communicate(timeout=300)
+    finally:
+        # Nothing is left running, whatever failed.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with process:
+            pass
     assert process.returncode == 130, stderr
     count = answered(kept)
     assert count >= 1

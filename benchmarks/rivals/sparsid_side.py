@@ -35,7 +35,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import sparsid  # noqa: E402
-from sparsid.bayes.cost import Problem, State, Weights, evaluate  # noqa: E402
+from sparsid.bayes.cost import CostTerms, Problem, State, evaluate  # noqa: E402
 from sparsid.bayes.curvature import choose  # noqa: E402
 from sparsid.bayes.objective import OneStep, Regression  # noqa: E402
 from sparsid.bayes.posterior import laplace  # noqa: E402
@@ -115,7 +115,7 @@ def evidence(data: Data, options: Any) -> dict[str, Any]:
         )
 
         def once() -> float:
-            at = evaluate(problem, state, prior, points, Weights(1.0, 1.0), 0.0, True)
+            at = evaluate(problem, state, prior, points, CostTerms(1.0, 1.0), 0.0, True)
             return -0.5 * float(at.cost)
 
         def deviations() -> float:

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from sparsid.estimators import NARX as NARX
     from sparsid.estimators import Simulator as Simulator
     from sparsid.estimators import StateSpace as StateSpace
-    from sparsid.fitting.outcome import Outcome as Outcome
-    from sparsid.fitting.progress import Progress as Progress
+    from sparsid.estimators.recalibration import recalibrate as recalibrate
+    from sparsid.progress import Progress as Progress
     from sparsid.results.forecast import Forecast as Forecast
     from sparsid.results.narx import Fitted as Fitted
+    from sparsid.results.outcome import Outcome as Outcome
     from sparsid.results.storage import load as load
-    from sparsid.validation.calibration import recalibrate as recalibrate
     from sparsid.validation.diagnosis import diagnose as diagnose
     from sparsid.validation.scores import fit_percent as fit_percent
     from sparsid.validation.scores import r2 as r2
@@ -53,7 +53,7 @@ _HOMES = {
     "Linearisation": "sparsid.analysis.linearisation",
     "StaticCurve": "sparsid.analysis.static_curve",
     "SteadyState": "sparsid.analysis.steady_state",
-    "recalibrate": "sparsid.validation.calibration",
+    "recalibrate": "sparsid.estimators.recalibration",
     "diagnose": "sparsid.validation.diagnosis",
     "FileFormatError": "sparsid.errors",
     "InputError": "sparsid.errors",
@@ -62,8 +62,8 @@ _HOMES = {
     "StateSpace": "sparsid.estimators",
     "Fitted": "sparsid.results.narx",
     "Forecast": "sparsid.results.forecast",
-    "Progress": "sparsid.fitting.progress",
-    "Outcome": "sparsid.fitting.outcome",
+    "Progress": "sparsid.progress",
+    "Outcome": "sparsid.results.outcome",
     "read": "sparsid.data.files",
     "read_csv": "sparsid.data.files",
     "read_mat": "sparsid.data.files",

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparsid.data.tables import as_records
 from sparsid.estimators import Simulator
-from sparsid.fitting.progress import Report
+from sparsid.progress import ProgressCallback
 
 
 def identify(
@@ -17,7 +17,8 @@ def identify(
     budget: float | None = None,
     seed: int = 0,
     workers: int | None = None,
-    progress: Report | None = None,
+    progress: ProgressCallback | None = None,
+    verbose: bool = False,
 ) -> Simulator:
     """Return a fitted model, everything about it chosen inside the records.
 
@@ -35,6 +36,9 @@ def identify(
     progress
         Called every half second with a ``Progress``; returning True ends the search
         with the best model so far.
+    verbose
+        Show what is being tried and how long the whole takes: a bar in a notebook, a
+        line on a terminal.
     """
     model = Simulator(budget=budget, workers=workers, seed=seed)
-    return model.fit(as_records(u, y, dt), progress=progress)
+    return model.fit(as_records(u, y, dt), progress=progress, verbose=verbose)

@@ -1,5 +1,6 @@
-"""Are the bands honest? The public names of :mod:`sparsid.validation.calibration`."""
+"""Are the bands honest? The public names of calibration."""
 
-from sparsid.validation.calibration import Calibration, calibration, recalibrate
+from sparsid.estimators.recalibration import recalibrate
+from sparsid.validation.calibration import Calibration, calibration
 
 __all__ = ["Calibration", "calibration", "recalibrate"]

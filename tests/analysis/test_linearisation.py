@@ -247,7 +247,7 @@ def test_the_table_has_a_row_for_each_pole() -> None:
 
 
 def test_an_unstable_point_says_so() -> None:
-    """One whose neurons push harder than the leak pulls, so that it leaves the middle."""
+    """Neurons push harder than the leak pulls, so that it leaves the middle."""
     structure = linear(Sizes(1, 1, 1, 1), [Pole("real", 0)])
     theta = np.zeros(structure.parameters)
     theta[0] = np.arctanh(0.8)

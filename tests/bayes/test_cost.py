@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from sparsid.bayes import cost
-from sparsid.bayes.cost import Problem, State, Weights, log_evidence
+from sparsid.bayes.cost import CostTerms, Problem, State, log_evidence
 from sparsid.bayes.curvature import choice, choose
 from sparsid.bayes.objective import OneStep, Regression
 from sparsid.bayes.prior import BlockPrior, start_prior
@@ -97,7 +97,7 @@ def test_cost_is_minus_two_log_evidence_for_linear_models() -> None:
         mode[:, k] = v[:, k] * (A.T @ np.linalg.solve(S, y[:, k]))
         expected -= 2 * multivariate_normal(np.zeros(SAMPLES), S).logpdf(y[:, k])
     state = state._replace(params=(jnp.asarray(mode),))
-    at = evaluate(problem, state, data, Weights(1.0, 1.0))
+    at = evaluate(problem, state, data, CostTerms(1.0, 1.0))
     assert float(at.cost) == pytest.approx(expected, rel=1e-10)
     assert log_evidence(SparseBayes(), at, np.array(NOISE), SAMPLES) == pytest.approx(
         -expected / 2, rel=1e-10
@@ -193,7 +193,7 @@ def test_gradient_is_that_of_the_full_cost(
     problem, state, data = setting(network, kind, form, name)
     penalty, volume = 1.3, 0.7
     value, gradient = naive_cost(problem, state, data, penalty, volume)
-    at = evaluate(problem, state, data, Weights(penalty, volume))
+    at = evaluate(problem, state, data, CostTerms(penalty, volume))
     assert float(at.cost) == pytest.approx(float(value), rel=1e-9)
     scale = np.abs(flat(gradient)).max()
     np.testing.assert_allclose(
@@ -208,7 +208,7 @@ def test_without_volume_the_gradient_is_that_of_fit_and_penalty(
     problem, state, data = setting(Network((3, 4, 2)), "shape", form)
     value, gradient = naive_cost(problem, state, data, 1.0, 0.0)
     for full in (True, False):
-        at = evaluate(problem, state, data, Weights(1.0, 0.0), full=full)
+        at = evaluate(problem, state, data, CostTerms(1.0, 0.0), full=full)
         assert float(at.cost) == pytest.approx(float(value), rel=1e-9)
         np.testing.assert_allclose(flat(at.gradient), flat(gradient) / 2, atol=1e-8)
         assert (at.gamma is None) is not full
@@ -217,7 +217,7 @@ def test_without_volume_the_gradient_is_that_of_fit_and_penalty(
 @pytest.mark.parametrize("form", ["primal", "blockwise"])
 def test_effective_weights_per_output_add_up(form, several_blocks) -> None:
     problem, state, data = setting(Network((3, 4, 2)), "shape", form)
-    at = evaluate(problem, state, data, Weights(1.0, 1.0))
+    at = evaluate(problem, state, data, CostTerms(1.0, 1.0))
     X = whitened_jacobian(problem, state, data)
     T = np.linalg.solve(np.eye(len(X)) + X @ X.T, X)
     per_row = (T * X).sum(1).reshape(SAMPLES, 2).sum(0)
@@ -234,7 +234,7 @@ def test_step_solves_the_damped_system_and_promises_its_gain(
 ) -> None:
     problem, state, data = setting(Network((3, 4, 2)), kind, form)
     penalty, damping = 1.0, 0.8
-    at = evaluate(problem, state, data, Weights(penalty, 1.0))
+    at = evaluate(problem, state, data, CostTerms(penalty, 1.0))
     params, promised = step(problem, state, at, penalty, damping)
     X, g = whitened_jacobian(problem, state, data), flat(at.gradient)
     B = X.T @ X
@@ -270,7 +270,7 @@ def test_kronecker_step_and_effective_weights(several_blocks) -> None:
     problem, state, data = setting(
         Network((3, 4, 2), linear_path=True), "row+column", name="kronecker"
     )
-    at = evaluate(problem, state, data, Weights(1.0, 1.0))
+    at = evaluate(problem, state, data, CostTerms(1.0, 1.0))
     params, _ = step(problem, state, at, 1.0, 0.8)
     B, g = averaged_system(problem, state, data), flat(at.gradient)
     deviation = np.sqrt(flat([p.variances() for p in state.prior]))
@@ -289,7 +289,7 @@ def test_kronecker_step_and_effective_weights(several_blocks) -> None:
 
 def test_kronecker_is_exact_without_hidden_layers(several_blocks) -> None:
     exact, averaged = (
-        evaluate(*setting(Network((4, 1)), "row", name=name), Weights(1.0, 1.0))
+        evaluate(*setting(Network((4, 1)), "row", name=name), CostTerms(1.0, 1.0))
         for name in ("gauss-newton", "kronecker")
     )
     assert float(averaged.cost) == pytest.approx(float(exact.cost), rel=1e-12)
@@ -299,13 +299,13 @@ def test_kronecker_is_exact_without_hidden_layers(several_blocks) -> None:
 
 def test_undamped_step_reaches_the_mode_of_a_linear_model() -> None:
     problem, state, data = setting(Network((4, 2)), "row+column")
-    at = evaluate(problem, state, data, Weights(1.0, 1.0))
+    at = evaluate(problem, state, data, CostTerms(1.0, 1.0))
     params, promised = step(problem, state, at, 1.0, 0.0)
     there = evaluate(
         problem,
         state._replace(params=params),
         data,
-        Weights(1.0, 1.0),
+        CostTerms(1.0, 1.0),
     )
     np.testing.assert_allclose(flat(there.gradient), 0.0, atol=1e-9)
     fall = float(at.cost) - float(there.cost)
@@ -320,7 +320,7 @@ def test_removed_weights_do_not_move_and_do_not_count(name) -> None:
     p = state.prior[0].masked(np.append(keep, True), np.ones(2, bool))
     w = jnp.asarray(np.where(np.append(keep, True)[:, None], state.params[0], 0.0))
     padded = State((w,), (p,), state.noise)
-    at = evaluate(problem, padded, data, Weights(1.0, 1.0))
+    at = evaluate(problem, padded, data, CostTerms(1.0, 1.0))
     (moved,), _ = step(problem, padded, at, 1.0, 0.5)
     assert (np.asarray(moved)[1] == 0).all()
     rows = np.array([0, 2, 3, 4])
@@ -333,6 +333,6 @@ def test_removed_weights_do_not_move_and_do_not_count(name) -> None:
         small,
         less,
         Regression(data.z[:, rows[:-1]], data.y),
-        Weights(1.0, 1.0),
+        CostTerms(1.0, 1.0),
     )
     assert float(smaller.cost) == pytest.approx(float(at.cost), rel=1e-12)

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sparsid.bayes.curvature import choose, forms
+from sparsid.bayes.curvature import choose, pieces, primal
 from sparsid.bayes.curvature.choice import estimate
-from sparsid.bayes.curvature.forms import block_hessian
+from sparsid.bayes.curvature.hessian import block_hessian
 from sparsid.bayes.prior import BlockPrior, start_prior
 from sparsid.errors import InputError
 from sparsid.models.network import Factors, Network
@@ -122,6 +122,7 @@ def measure(curvature, derivative, prior, g, t):
 half_log_det_gradient = jax.jit(jax.grad(half_log_det))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("removed", [False, True], ids=["whole", "removed rows"])
 @pytest.mark.parametrize(
     ("name", "kind"),
@@ -206,9 +207,9 @@ def test_products_of_two_outputs_and_a_block_without_weights() -> None:
         BlockPrior(np.ones(n), np.ones(m), rng.uniform(1.0, 4.0, (n, m)), "shape", True)
         for n, m in sizes
     )
-    X = forms.dense(derivative, forms.scales(prior))
+    X = pieces.dense(derivative, pieces.scales(prior))
     assert X.shape == (12, 10)
-    found = forms.products(derivative, prior)
+    found = primal.products(derivative, prior)
     np.testing.assert_allclose(found, X.T @ X, rtol=1e-12)
 
 
@@ -389,5 +390,5 @@ def test_unknown_names_are_refused() -> None:
 def test_inverse_by_halves_is_the_inverse(size) -> None:
     X = np.random.default_rng(size).normal(size=(size, size))
     S = X @ X.T + np.eye(size)
-    Q = forms._inverse_by_halves(jnp.linalg.cholesky(jnp.asarray(S)))
+    Q = pieces.inverse_by_halves(jnp.linalg.cholesky(jnp.asarray(S)))
     np.testing.assert_allclose(Q @ S, np.eye(size), atol=1e-9)

@@ -66,3 +66,18 @@ def test_the_estimator_exports_and_steps(model_file, tmp_path):
     np.testing.assert_allclose(stepper.step(u), expected, rtol=1e-12)
     with pytest.raises(InputError, match="not known"):
         model.stepper("best")
+
+
+def test_the_compact_form_of_an_estimator_is_taken(model_file, monkeypatch, tmp_path):
+    def compact(self):
+        small = Simulator()
+        small.fitted_ = self.fitted_.member(1)
+        return small
+
+    monkeypatch.setattr(Simulator, "compact", compact, raising=False)
+    model = sparsid.load(model_file)
+    u = np.array([[0.1]])
+    expected = model.fitted_.member(1).simulate(u, samples=0).mean[0]
+    np.testing.assert_allclose(model.stepper("compact").step(u[0]), expected)
+    folder = model.export("numpy", tmp_path / "out", combine="compact")
+    assert "STATES = 1, 1, 4" in (folder / "model.py").read_text()

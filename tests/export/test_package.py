@@ -100,6 +100,17 @@ def test_compact_is_refused_where_there_is_none(tmp_path):
         write_export(regression(), "c", tmp_path / "out", combine="compact")
 
 
+def test_the_compact_form_of_a_model_that_has_one_is_taken(tmp_path, monkeypatch):
+    model = simulator("cascade", members=3)
+    kind = type(model)
+    monkeypatch.setattr(kind, "compact", lambda self: self.member(2), raising=False)
+    folder = write_export(model, "numpy", tmp_path / "out", combine="compact")
+    u = inputs(model, 100)
+    namespace: dict = {}
+    exec((folder / "model.py").read_text(), namespace)
+    assert relative(namespace["run"](u), free_run(model.member(2), u)) < 1e-9
+
+
 def test_one_member_and_the_mean(tmp_path):
     model = simulator("linear first", members=3)
     u = inputs(model, 100)

@@ -14,11 +14,11 @@ from sparsid.bayes.objective import Regression
 from sparsid.bayes.prior import start_prior
 from sparsid.bayes.variance_rules import Flat, SparseBayes
 from sparsid.fitting.descent import Descent, _updated
-from sparsid.fitting.narx_one_step import Identification, identify
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.pruning import cut, sweep
+from sparsid.fitting.narx_one_step import OneStepFit, fit_one_step
+from sparsid.fitting.pruning import clear_dead, cut
 from sparsid.fitting.settings import Settings
 from sparsid.models.network import Network
+from sparsid.results.outcome import Outcome
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -171,8 +171,8 @@ def random_teacher(seed, samples=60):
 def watched(data, settings, seed):
     """Run one identification and return it with all that was reported."""
     seen = []
-    found = identify(
-        NETWORK, data, settings, key=jax.random.key(seed), report=seen.append
+    found = fit_one_step(
+        NETWORK, data, settings, key=jax.random.key(seed), progress=seen.append
     )
     return found, seen
 
@@ -208,11 +208,11 @@ def test_a_removal_may_raise_the_cost_by_a_little_only() -> None:
 @pytest.mark.parametrize(("rise", "agreed"), [(-np.inf, False), (np.inf, True)])
 def test_a_removal_is_tried_at_its_own_size_and_can_be_taken_back(rise, agreed) -> None:
     settings = Settings(SparseBayes(), KINDS, largest_rise=rise)
-    run = Identification(NETWORK, random_teacher(0), settings, key=jax.random.key(0))
+    run = OneStepFit(NETWORK, random_teacher(0), settings, key=jax.random.key(0))
     before, columns, structures = run.descent, run.columns, run.structures
     state = jax.device_get(before.state)
     second = np.array([False, True, False])
-    pruned = sweep(NETWORK, cut(state, 0, second, np.ones(5, bool)))
+    pruned = clear_dead(NETWORK, cut(state, 0, second, np.ones(5, bool)))
     assert run._refitted(pruned) is agreed
     if agreed:
         assert run.columns.tolist() == [1]
@@ -236,6 +236,7 @@ def test_history_tells_structure_and_noise() -> None:
     np.testing.assert_allclose(history["cost"], -2 * history["log_evidence"], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_papers_algorithm_runs_and_its_masks_are_permanent() -> None:
     settings = Settings(
         SparseBayes(),

@@ -6,26 +6,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from posteriors import laplace
 from typer.testing import CliRunner
 
 import sparsid
 from sparsid import NARX, InputError, Record
 from sparsid.bayes.noise import whiten
 from sparsid.bayes.objective import FreeRun, Linearised
-from sparsid.bayes.posterior import laplace
 from sparsid.cli.app import app
 from sparsid.data.files import write_csv
 from sparsid.data.scaling import Scaling
-from sparsid.fitting import narx_free_run, saliency
+from sparsid.fitting import narx_free_run, narx_windows, saliency
 from sparsid.fitting.narx import regression, usable_segments
 from sparsid.fitting.narx_windows import windows_of
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.random_starts import identify_many
+from sparsid.fitting.random_starts import fit_starts
 from sparsid.fitting.settings import make_lags, make_network, make_settings
 from sparsid.models.narx import Lags, Recursion
 from sparsid.models.narx_feedback import Feedback
 from sparsid.models.network import Network
 from sparsid.models.simulator import sensitivities
+from sparsid.results.outcome import Outcome
 
 SMALL = {"lags": 1, "hidden": (2,), "linear_path": True, "max_cycles": 120}
 NOISE = 0.1
@@ -63,7 +63,7 @@ def stage():
     scaling = Scaling.of(segments)
     rows = regression(segments, scaling, lags)
     settings = make_settings(params, network, None)
-    (found,) = identify_many(network, rows, settings, seed=0, starts=1)
+    (found,) = fit_starts(network, rows, settings, seed=0, starts=1)
     recursion = Recursion.of([lags.table[k] for k in found.columns], 1)
     windows = windows_of(segments, scaling, lags.max_lag, recursion, None)
     return found, recursion, windows, settings
@@ -215,9 +215,7 @@ def test_a_network_that_runs_away_is_led_back(model, stage) -> None:
     wild[-1][column] = 2.0
     start = found._replace(state=found.state._replace(params=tuple(wild)))
     with jax.enable_x64(True):
-        stage_ = narx_free_run._Refinement(
-            start, recursion, windows, settings, 10, None
-        )
+        stage_ = narx_free_run._RunFit(start, recursion, windows, settings, 10, None)
         first = float(stage_.first.cost[0])
         refined = stage_.run()
     assert not first < refined.found.cost
@@ -229,7 +227,7 @@ def test_what_comes_out_is_never_worse_than_what_went_in(stage) -> None:
     found, recursion, windows, settings = stage
     with jax.enable_x64(True):
         told = []
-        run = narx_free_run._Refinement(
+        run = narx_free_run._RunFit(
             found,
             recursion,
             windows,
@@ -255,7 +253,9 @@ def test_saliency_against_a_constrained_least_squares_fit() -> None:
     precision = X.T @ X + np.diag(1.0 / np.asarray(prior[0].variances())[:, 0])
     w = np.linalg.solve(precision, X.T @ y)
     linear = Linearised(
-        jnp.zeros(0), sparsid.bayes.curvature.forms.Dense(jnp.asarray(X)), jnp.zeros(())
+        jnp.zeros(0),
+        sparsid.bayes.curvature.pieces.Dense(jnp.asarray(X)),
+        jnp.zeros(()),
     )
     C = laplace(linear, prior).covariance
     state = sparsid.bayes.cost.State((w[:, None],), jax.device_get(prior), np.ones(1))
@@ -393,4 +393,4 @@ def test_runs_that_do_not_fit_in_memory_are_refused() -> None:
     record = Record(np.arange(23.0) % 5, np.random.default_rng(0).normal(size=(23, 2)))
     windows = windows_of([record], Scaling.of([record]), 2, model.recursion, 8)
     with pytest.raises(InputError, match="use longer windows"):
-        narx_free_run._check_size(model, windows, 1e4)
+        narx_windows.check_size(model, windows, 1e4)

@@ -19,11 +19,11 @@ from sparsid.estimators import NARX
 from sparsid.fitting import pruning
 from sparsid.fitting.descent import Descent
 from sparsid.fitting.narx import choose_start
-from sparsid.fitting.narx_one_step import Identification, identify
-from sparsid.fitting.outcome import Outcome
+from sparsid.fitting.narx_one_step import OneStepFit, fit_one_step
 from sparsid.fitting.settings import METHODS, Settings
 from sparsid.models.network import Network
 from sparsid.parallel import local
+from sparsid.results.outcome import Outcome
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +139,7 @@ def test_costs_of_two_curvatures_are_not_compared(monkeypatch) -> None:
     # Just enough for the approximation.
     limit = 1.02 * estimate("kronecker", wide.shapes, len(rows.y))[1]
     settings = Settings(SparseBayes(), kinds, memory_limit=limit)
-    run = Identification(wide, rows, settings, key=jax.random.key(0))
+    run = OneStepFit(wide, rows, settings, key=jax.random.key(0))
     run._cycles("settle", 6, steps=2)
     assert run.descent.problem.curvature.name == "kronecker"
     compared = []
@@ -163,7 +163,7 @@ def test_costs_of_two_curvatures_are_not_compared(monkeypatch) -> None:
 @pytest.mark.usefixtures("x64")
 def test_a_start_of_approximate_curvature_is_not_compared_with_others() -> None:
     settings = Settings(SparseBayes(), ("row+column",))
-    start = identify(
+    start = fit_one_step(
         Network((1, 1)),
         Regression(np.linspace(-1, 1, 20)[:, None], np.linspace(-1, 1, 20)[:, None]),
         settings,
@@ -198,10 +198,10 @@ def test_very_many_rows_are_settled_on_some_and_judged_on_all() -> None:
     few = Settings(SparseBayes(), kinds, settling_rows=50, warm_up_rows=40)
 
     def identified(settings, stop=None):
-        def report(progress):
+        def progress(progress):
             return stop is not None and progress.phase == stop
 
-        return identify(network, rows, settings, key=key, report=report)
+        return fit_one_step(network, rows, settings, key=key, progress=progress)
 
     found = identified(few)
     used = found.history["rows"]
@@ -301,18 +301,18 @@ def test_nothing_is_recompiled_at_constant_size() -> None:
     data = Regression(jnp.asarray(z), jnp.asarray(np.tanh(z[:, :1])))
     settings = Settings(SparseBayes(), ("row+column",) * 2, prune=False, max_cycles=60)
     sizes = []
-    identify(
+    fit_one_step(
         Network((3, 5, 1)),
         data,
         settings,
         key=jax.random.key(0),
-        report=lambda p: sizes.append(evaluate._cache_size()),
+        progress=lambda p: sizes.append(evaluate._cache_size()),
     )
     assert len(sizes) > 40
     assert sizes[0] == sizes[-1]
     # Other numbers, other start: the same program.
     other = Regression(data.z + 1.0, data.y * 0.5)
-    identify(Network((3, 5, 1)), other, settings, key=jax.random.key(1))
+    fit_one_step(Network((3, 5, 1)), other, settings, key=jax.random.key(1))
     assert evaluate._cache_size() == sizes[-1]
 
 
@@ -324,12 +324,12 @@ def test_compilation_follows_structure_changes_only() -> None:
     data = Regression(jnp.asarray(z), jnp.asarray(y))
     settings = Settings(SparseBayes(), ("row+column",) * 2)
     sizes = []
-    found = identify(
+    found = fit_one_step(
         Network((3, 5, 1)),
         data,
         settings,
         key=jax.random.key(0),
-        report=lambda p: sizes.append(evaluate._cache_size()),
+        progress=lambda p: sizes.append(evaluate._cache_size()),
     )
     grown = np.diff(sizes) > 0
     changed = np.diff(found.history["structure"]) > 0

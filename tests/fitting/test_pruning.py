@@ -135,7 +135,7 @@ def test_fold_tolerance_is_kept() -> None:
     assert counts[0] == 12 > counts[-1]
 
 
-# -- sweeping ----------------------------------------------------------------------
+# -- clearing ----------------------------------------------------------------------
 
 
 @activations
@@ -146,40 +146,40 @@ def test_constant_of_a_dead_neuron_goes_into_the_next_bias(activation) -> None:
     keep = np.ones((3, 4), bool)
     keep[:, [0, 2]] = False
     state = pruning.drop_weights(state, 0, keep)
-    swept = pruning.sweep(network, state)
+    cleared = pruning.clear_dead(network, state)
     np.testing.assert_allclose(
-        outputs(network, swept, data), outputs(network, state, data), atol=1e-12
+        outputs(network, cleared, data), outputs(network, state, data), atol=1e-12
     )
-    assert pruning.alive(network, swept)["hidden1"].tolist() == [
+    assert pruning.alive(network, cleared)["hidden1"].tolist() == [
         False,
         True,
         False,
         True,
     ]
-    assert (swept.params[1][[0, 2]] == 0).all()
-    assert (swept.prior[1].variances()[[0, 2]] == 0).all()
+    assert (cleared.params[1][[0, 2]] == 0).all()
+    assert (cleared.prior[1].variances()[[0, 2]] == 0).all()
 
 
-def test_sweeping_goes_both_ways_through_the_layers() -> None:
+def test_clearing_goes_both_ways_through_the_layers() -> None:
     """A layer without weights leaves a constant: nothing before it is needed."""
     network = Network((3, 4, 3, 2))
     data, state = random_data(network), random_state(network, "shape")
     state = pruning.drop_weights(state, 1, np.zeros((4, 3), bool))
-    swept = pruning.sweep(network, state)
+    cleared = pruning.clear_dead(network, state)
     np.testing.assert_allclose(
-        outputs(network, swept, data), outputs(network, state, data), atol=1e-12
+        outputs(network, cleared, data), outputs(network, state, data), atol=1e-12
     )
-    assert sum(pruning.kept_weights(network, swept)) == 0
-    assert not pruning.alive(network, swept)["regressors"].any()
+    assert sum(pruning.kept_weights(network, cleared)) == 0
+    assert not pruning.alive(network, cleared)["regressors"].any()
 
 
 def test_linear_path_keeps_regressors_alive() -> None:
     network = Network((3, 4, 2), linear_path=True)
     state = random_state(network, "shape")
     state = pruning.drop_weights(state, 0, np.zeros((3, 4), bool))
-    swept = pruning.sweep(network, state)
-    assert pruning.kept_weights(network, swept) == [0, 0, 6]
-    assert pruning.alive(network, swept)["regressors"].all()
+    cleared = pruning.clear_dead(network, state)
+    assert pruning.kept_weights(network, cleared) == [0, 0, 6]
+    assert pruning.alive(network, cleared)["regressors"].all()
 
 
 # -- physical size -----------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_shrinking_changes_neither_outputs_nor_variances(kind, exact) -> None:
         else:
             keep[rng.choice(len(keep), count, replace=False)] = False
         state = pruning.fold(network, state, data, block, keep)
-    state = pruning.sweep(network, state)
+    state = pruning.clear_dead(network, state)
     smaller, less, chosen = pruning.shrink(network, state, exact=exact)
     live = {axis: int(m.sum()) for axis, m in pruning.alive(network, state).items()}
     assert live == {"regressors": 4, "hidden1": 7, "hidden2": 7, "outputs": 2}
@@ -229,9 +229,9 @@ def test_everything_pruned_leaves_a_constant_of_smallest_size() -> None:
     data = random_data(NETWORK)
     state = random_state(NETWORK, "shape")
     state = pruning.drop_weights(state, 0, np.zeros((3, 5), bool))
-    swept = pruning.sweep(NETWORK, state)
-    assert pruning.kept_weights(NETWORK, swept) == [0, 0]
-    smaller, less, chosen = pruning.shrink(NETWORK, swept, exact=True)
+    cleared = pruning.clear_dead(NETWORK, state)
+    assert pruning.kept_weights(NETWORK, cleared) == [0, 0]
+    smaller, less, chosen = pruning.shrink(NETWORK, cleared, exact=True)
     assert smaller.widths == (0, 0, 2)
     part = Regression(data.z[:, chosen["regressors"]], data.y)
     constant = outputs(smaller, less, part)

@@ -15,17 +15,17 @@ from sparsid import InputError, Record, StateSpace
 from sparsid.bayes.cost import Problem
 from sparsid.bayes.curvature import WHOLE
 from sparsid.bayes.objective import FreeRun
-from sparsid.bayes.sensitivities import sweep
+from sparsid.bayes.sensitivities import free_runs
 from sparsid.cli.app import app
 from sparsid.data.pieces import held_out, runs_of, saturation
 from sparsid.fitting import batch_descent, state_space
 from sparsid.fitting.cross_validation import held_out_errors, held_out_fits
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.state_space import FreeRunFit, _Member
+from sparsid.fitting.state_space import StateSpaceFit, _Member
 from sparsid.fitting.state_space_structure import StateSettings, structure_of
 from sparsid.models.network import SUBLINEAR
 from sparsid.models.simulator import outputs
 from sparsid.models.state_space import StateNetwork
+from sparsid.results.outcome import Outcome
 
 WAYS = batch_descent.DIRECTIONS
 
@@ -57,7 +57,9 @@ def test_a_member_that_came_to_a_poor_end_is_dropped(model) -> None:
     settings = StateSettings.of(model.get_params() | {"starts": 4}, 1)
     data = runs_of([record], ensemble.scaling)
     measured = np.repeat(np.asarray(data.measured)[None], 4, axis=0)
-    fit = FreeRunFit(ensemble.model, data._replace(measured=measured), settings, None)
+    fit = StateSpaceFit(
+        ensemble.model, data._replace(measured=measured), settings, None
+    )
     good = tuple(w[0] for w in ensemble.params)
     poor = (*good[:-4], good[-4] + 5.0, *good[-3:])
     members = [
@@ -85,7 +87,7 @@ def test_a_member_that_came_to_a_poor_end_is_dropped(model) -> None:
         (0, 1, (2, 3, 2), "sigmoid"),
     ],
 )
-def test_sweeps_against_autodiff_of_a_plain_run(
+def test_sensitivities_against_autodiff_of_a_plain_run(
     inputs, outputs_, hidden, activation
 ) -> None:
     """Two members on two records; the first output saturates, a start is beyond."""
@@ -115,8 +117,8 @@ def test_sweeps_against_autodiff_of_a_plain_run(
         found = jax.vmap(of_records, (0, 0, None))(params[:-1], params[-1], u)
         return tuple(jnp.moveaxis(a.reshape(4, *a.shape[2:]), 0, -1) for a in found)
 
-    swept = jax.jit(lambda params: sweep(network, params, u))
-    (y, J), pullback = jax.vjp(swept, params)
+    found = jax.jit(lambda params: free_runs(network, params, u))
+    (y, J), pullback = jax.vjp(found, params)
     expected, plain_pullback = jax.vjp(jax.jit(plainly), params)
     np.testing.assert_allclose(y, expected[0], atol=1e-12)
     np.testing.assert_allclose(J, expected[1], atol=1e-10)
@@ -150,7 +152,7 @@ def free_run_fit():
     data = runs_of([record], scaling)
     data = data._replace(measured=np.repeat(data.measured[None], 2, axis=0))
     structure, _ = structure_of(settings, [record], scaling)
-    fit = FreeRunFit(structure, data, settings, None)
+    fit = StateSpaceFit(structure, data, settings, None)
     return Problem(FreeRun(structure), WHOLE), fit, data
 
 

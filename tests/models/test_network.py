@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sparsid.bayes.curvature.forms import block_hessian
+from sparsid.bayes.curvature.hessian import block_hessian
 from sparsid.errors import InputError
 from sparsid.models.network import ACTIVATIONS, Network
 

@@ -23,18 +23,18 @@ from typer.testing import CliRunner
 
 from sparsid import NARX, InputError, StateSpace
 from sparsid.cli.app import app
-from sparsid.fitting import member_groups
+from sparsid.fitting import member_batches
 from sparsid.fitting.cross_validation import (
     held_out_errors,
     held_out_fits,
     held_out_fits_apart,
 )
-from sparsid.fitting.outcome import Outcome
 from sparsid.parallel.dask import Cluster
 from sparsid.parallel.local import Engine
-from sparsid.parallel.pool import hire
+from sparsid.parallel.pool import open_pool
+from sparsid.results.outcome import Outcome
 from sparsid.studies import prediction, runner, trials
-from sparsid.studies.runner import Standing, hire_for_trials, run_trials
+from sparsid.studies.runner import Standing, pool_for_trials, run_trials
 from sparsid.studies.store import FILE, Store, Study
 
 TESTS = Path(__file__).parents[1]
@@ -88,12 +88,12 @@ def test_a_worker_that_dies_loses_and_doubles_no_trial(
         os.kill(awaited_pid(Path(f"{trace}.holder")), signal.SIGKILL)
 
     with (
-        ThreadPoolExecutor(1) as pool,
-        hire_for_trials(store, None, address) as crew,
+        ThreadPoolExecutor(1) as threads,
+        pool_for_trials(store, None, address) as pool,
     ):
-        assert crew.size == 2
-        killed = pool.submit(kill)
-        end = run_trials(store, specs, crew, watch=seen.append)
+        assert pool.size == 2
+        killed = threads.submit(kill)
+        end = run_trials(store, specs, pool, watch=seen.append)
         killed.result()
     assert (end.done, end.total, end.failed) == (10, 10, 0)
     assert [standing.done for standing in seen] == list(range(11))
@@ -151,7 +151,7 @@ def test_starts_are_the_same_there(address: str) -> None:
 @pytest.fixture
 def inline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "sparsid.estimators.state_space.hire", lambda scheduler: Inline()
+        "sparsid.estimators.state_space.open_pool", lambda scheduler: Inline()
     )
 
 
@@ -176,7 +176,7 @@ def test_members_in_groups_are_those_of_one_batch() -> None:
 def test_copies_of_several_models_in_groups() -> None:
     small = StateSpace(**{**SMALL, "starts": 1, "max_cycles": 12}).get_params()
     candidates = {"one": small, "other": small | {"seed": 1}}
-    crew: Any = Inline()
+    pool: Any = Inline()
     phases = set()
 
     def told(progress: Any) -> bool:
@@ -184,7 +184,7 @@ def test_copies_of_several_models_in_groups() -> None:
         phases.add((progress.start, progress.phase))
         return False
 
-    sent, left_out = held_out_fits_apart(candidates, [tank()], 2, crew, told, members=2)
+    sent, left_out = held_out_fits_apart(candidates, [tank()], 2, pool, told, members=2)
     assert not left_out
     for name, params in candidates.items():
         here = held_out_fits(params, [tank()], 2)
@@ -201,7 +201,7 @@ def test_copies_of_several_models_in_groups() -> None:
         return progress.phase == other
 
     found, left_out = held_out_fits_apart(
-        candidates, [tank()], 2, crew, stop, members=2
+        candidates, [tank()], 2, pool, stop, members=2
     )
     assert not found
     assert set(left_out.values()) == {"there was no time to finish it"}
@@ -218,10 +218,10 @@ def test_copies_of_several_models_in_groups() -> None:
     ],
 )
 def test_groups_end_where_all_have_settled(settled: list[set[int]], end: int) -> None:
-    crew: Any = Inline()
+    pool: Any = Inline()
     plans = [calls.Plan(group) for group in settled]
     other = [calls.Plan({1})]
-    several, alone = member_groups.run_apart([plans, other], crew, None)
+    several, alone = member_batches.run_apart([plans, other], pool, None)
     assert several.found == [end] * len(settled)
     assert alone.found == [1]
     assert several.outcome is (Outcome.CYCLES if end == 20 else Outcome.CONVERGED)
@@ -234,9 +234,9 @@ def test_a_fit_that_was_done_before_a_stop_stays() -> None:
         begun.append(progress.start)
         return progress.start == 1 and progress.cycle == 5
 
-    crew: Any = Inline()
+    pool: Any = Inline()
     done, slow = [calls.Plan({2})], [calls.Plan({9}), calls.Plan({9})]
-    one, other = member_groups.run_apart([done, slow], crew, stop)
+    one, other = member_batches.run_apart([done, slow], pool, stop)
     assert (one.outcome, one.found) == (Outcome.CONVERGED, [2])
     assert (other.outcome, other.found) == (Outcome.STOPPED, [5])
     # What had not begun did not begin.
@@ -245,13 +245,13 @@ def test_a_fit_that_was_done_before_a_stop_stays() -> None:
 
 def test_a_part_that_cannot_be_computed_fails_its_fit_alone() -> None:
     class Frail(Inline):
-        def run(self, function: Any, tasks: Any, report: Any = None) -> Any:
-            for k, answer in super().run(function, tasks, report):
+        def run(self, function: Any, tasks: Any, progress: Any = None) -> Any:
+            for k, answer in super().run(function, tasks, progress):
                 yield k, ChildProcessError("it died") if k == 2 else answer
 
-    crew: Any = Frail()
+    pool: Any = Frail()
     plans = [[calls.Plan({2}), calls.Plan({2})], [calls.Plan({3}), calls.Plan({3})]]
-    one, other = member_groups.run_apart(plans, crew, None)
+    one, other = member_batches.run_apart(plans, pool, None)
     assert str(one.failure) == "it died"
     assert other.failure is None
     assert other.found == [3, 3]
@@ -259,15 +259,15 @@ def test_a_part_that_cannot_be_computed_fails_its_fit_alone() -> None:
 
 def test_groups_agree_over_the_cluster(address: str) -> None:
     plans = [calls.Plan(group) for group in ({3, 7}, {5, 7}, {4, 5, 7})]
-    with Cluster(address, engine=ANY) as crew:
-        (end,) = member_groups.run_apart([plans], crew, None)
+    with Cluster(address, engine=ANY) as pool:
+        (end,) = member_batches.run_apart([plans], pool, None)
     assert end.found == [7, 7, 7]
     assert end.outcome is Outcome.CONVERGED
 
 
 def test_members_are_split_evenly() -> None:
     for count, parts in ((16, 3), (2, 5), (1, 1), (7, 0)):
-        found = member_groups.split(count, parts)
+        found = member_batches.split(count, parts)
         assert [k for group in found for k in group] == list(range(count))
         assert len(found) == max(1, min(count, parts))
         assert max(map(len, found)) - min(map(len, found)) <= 1
@@ -277,8 +277,8 @@ def test_members_are_split_evenly() -> None:
 
 
 def test_calls_run_on_one_core_each_beside_the_workers(address: str) -> None:
-    with Cluster(address, engine=ANY) as crew:
-        found = [answer for _, answer in crew.run(calls.place, [()] * 4)]
+    with Cluster(address, engine=ANY) as pool:
+        found = [answer for _, answer in pool.run(calls.place, [()] * 4)]
     assert {core for _, core in found} == {"1"}
     assert os.getpid() not in {pid for pid, _ in found}
 
@@ -286,25 +286,25 @@ def test_calls_run_on_one_core_each_beside_the_workers(address: str) -> None:
 def test_a_report_stops_all_there(address: str) -> None:
     seen = []
 
-    def report(task: int, number: int) -> bool:
+    def progress(task: int, number: int) -> bool:
         seen.append(task)
         return True
 
-    with Cluster(address, engine=ANY) as crew:
-        found = dict(crew.run(calls.count, [(1000,)] * 2, report=report))
+    with Cluster(address, engine=ANY) as pool:
+        found = dict(pool.run(calls.count, [(1000,)] * 2, progress=progress))
     assert set(found) == {0, 1}
     assert all(number < 1000 for number in found.values())
 
 
 def test_a_process_that_dies_there_is_replaced(address: str, tmp_path: Path) -> None:
-    with Cluster(address, most=1, engine=ANY) as crew:
-        assert crew.size == 1
-        found = dict(crew.run(calls.die_once, [(str(tmp_path / "once"),)]))
+    with Cluster(address, most=1, engine=ANY) as pool:
+        assert pool.size == 1
+        found = dict(pool.run(calls.die_once, [(str(tmp_path / "once"),)]))
         assert found == {0: "alive"}
-        ((_, answer),) = crew.run(calls.die, [()])
+        ((_, answer),) = pool.run(calls.die, [()])
         assert isinstance(answer, ChildProcessError)
         with pytest.raises(ValueError, match="expected 4"):
-            list(crew.run(calls.refuse, [()]))
+            list(pool.run(calls.refuse, [()]))
 
 
 def test_an_interrupt_frees_the_workers(address: str, tmp_path: Path) -> None:
@@ -313,20 +313,20 @@ def test_an_interrupt_frees_the_workers(address: str, tmp_path: Path) -> None:
 
     paths = [tmp_path / name for name in "ab"]
     tasks = [(str(path),) for path in paths]
-    with Cluster(address, engine=ANY) as crew, pytest.raises(KeyboardInterrupt):
-        list(crew.run(calls.wait_for_ever, tasks, report=interrupt))
+    with Cluster(address, engine=ANY) as pool, pytest.raises(KeyboardInterrupt):
+        list(pool.run(calls.wait_for_ever, tasks, progress=interrupt))
     assert any(path.exists() for path in paths)
     assert all(ended(awaited_pid(path)) for path in paths if path.exists())
-    with Cluster(address, engine=ANY) as crew:
-        assert dict(crew.run(calls.double, [(1,), (2,)])) == {0: 2, 1: 4}
+    with Cluster(address, engine=ANY) as pool:
+        assert dict(pool.run(calls.double, [(1,), (2,)])) == {0: 2, 1: 4}
 
 
 def test_another_version_there_is_refused(address: str) -> None:
     with (
-        Cluster(address, engine=Engine("000000000000")) as crew,
+        Cluster(address, engine=Engine("000000000000")) as pool,
         pytest.raises(InputError, match=r"Dask worker tcp://.* has another engine"),
     ):
-        list(crew.run(calls.double, [(1,)]))
+        list(pool.run(calls.double, [(1,)]))
 
 
 # -- what is not there ---------------------------------------------------------------
@@ -335,7 +335,7 @@ def test_another_version_there_is_refused(address: str) -> None:
 def test_a_scheduler_that_does_not_answer_is_told_of() -> None:
     with (
         pytest.raises(InputError, match="no Dask scheduler answers at tcp"),
-        hire("tcp://127.0.0.1:9"),
+        open_pool("tcp://127.0.0.1:9"),
     ):
         pytest.fail("there is none")
 
@@ -344,7 +344,7 @@ def test_without_dask_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "distributed", None)
     with (
         pytest.raises(InputError, match=r"pip install 'sparsid\[dask\]'"),
-        hire("tcp://127.0.0.1:9"),
+        open_pool("tcp://127.0.0.1:9"),
     ):
         pytest.fail("it is not installed")
 
@@ -371,7 +371,7 @@ def test_a_cluster_without_workers_is_waited_for(
 ) -> None:
     with (
         LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty,
-        Cluster(str(empty.scheduler_address), engine=ANY) as crew,
+        Cluster(str(empty.scheduler_address), engine=ANY) as pool,
     ):
-        assert crew.size == crew.size == 0
+        assert pool.size == pool.size == 0
     assert caplog.text.count("no worker is at tcp://") == 1

@@ -12,20 +12,20 @@ from sparsid.parallel.local import Worker, cores
 NEVER = pytest.fail
 
 
-def count_to(limit, *, report):
+def count_to(limit, *, progress):
     """Report every number until told to stop."""
     for number in range(limit):
         print("noise on the standard output")
-        if report(number):
+        if progress(number):
             return ("stopped", number)
     return ("counted", limit)
 
 
-def refuse(*, report):
+def refuse(*, progress):
     raise InputError("given 3, expected 4: give 4")
 
 
-def die(*, report):
+def die(*, progress):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -34,11 +34,11 @@ class UnportableError(Exception):
         raise TypeError
 
 
-def fail_unportably(*, report):
+def fail_unportably(*, progress):
     raise UnportableError("of no use elsewhere")
 
 
-def settings_there(*, report):
+def settings_there(*, progress):
     return {name: os.environ.get(name) for name in ("NPROC", "OMP_NUM_THREADS")}
 
 
@@ -52,31 +52,31 @@ def worker(monkeypatch):
 def test_a_worker_answers_and_reports(worker) -> None:
     seen = []
 
-    def report(number) -> bool:
+    def progress(number) -> bool:
         seen.append(number)
         return number == 3
 
-    assert worker.call(count_to, 2, report=report) == ("counted", 2)
-    assert worker.call(count_to, 9, report=report) == ("stopped", 3)
+    assert worker.call(count_to, 2, progress=progress) == ("counted", 2)
+    assert worker.call(count_to, 9, progress=progress) == ("stopped", 3)
     assert seen == [0, 1, 0, 1, 2, 3]
 
 
 def test_a_worker_keeps_to_one_core(worker) -> None:
-    there = worker.call(settings_there, report=NEVER)
+    there = worker.call(settings_there, progress=NEVER)
     assert there == {"NPROC": "1", "OMP_NUM_THREADS": "1"}
     assert cores() >= 1
 
 
 def test_errors_come_back_and_leave_the_worker_usable(worker) -> None:
     with pytest.raises(InputError, match="expected 4") as caught:
-        worker.call(refuse, report=NEVER)
+        worker.call(refuse, progress=NEVER)
     assert "in refuse" in "".join(caught.value.__notes__)
-    assert worker.call(count_to, 0, report=NEVER) == ("counted", 0)
+    assert worker.call(count_to, 0, progress=NEVER) == ("counted", 0)
 
 
 def test_any_error_comes_back(worker) -> None:
     with pytest.raises(RuntimeError, match="UnportableError: of no use elsewhere"):
-        worker.call(fail_unportably, report=NEVER)
+        worker.call(fail_unportably, progress=NEVER)
 
 
 def test_an_error_of_the_caller_is_its_own(worker) -> None:
@@ -84,12 +84,12 @@ def test_an_error_of_the_caller_is_its_own(worker) -> None:
         raise BrokenPipeError("the caller's own")
 
     with pytest.raises(BrokenPipeError, match="the caller's own"):
-        worker.call(count_to, 2, report=broken)
+        worker.call(count_to, 2, progress=broken)
 
 
 def test_a_worker_that_dies_is_told_of(worker) -> None:
     with pytest.raises(ChildProcessError, match=r"exit code -9.*memory"):
-        worker.call(die, report=NEVER)
+        worker.call(die, progress=NEVER)
 
 
 def test_a_worker_ends_with_the_block() -> None:

@@ -1,4 +1,4 @@
-"""Crews: answers, order, reports, stops and deaths, in processes of this computer."""
+"""Pools: answers, order, reports, stops and deaths, in processes of this computer."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from sparsid.errors import InputError
 from sparsid.parallel import local
 from sparsid.parallel.fingerprint import engine_fingerprint
 from sparsid.parallel.local import Engine, FalseStartError
-from sparsid.parallel.pool import MOST_TRIES, hire
+from sparsid.parallel.pool import MOST_TRIES, open_pool
 
 TESTS = str(Path(__file__).parents[1])
 
@@ -24,16 +24,16 @@ def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_task_is_answered_once_by_as_many_as_asked_for() -> None:
-    with hire(size=2) as crew:
-        assert crew.size == 2
-        found = dict(crew.run(calls.double, [(k,) for k in range(7)]))
+    with open_pool(size=2) as pool:
+        assert pool.size == 2
+        found = dict(pool.run(calls.double, [(k,) for k in range(7)]))
         assert found == {k: 2 * k for k in range(7)}
-        first = {pid for _, (pid, _) in crew.run(calls.place, [()] * 4)}
-        again = {pid for _, (pid, _) in crew.run(calls.place, [()] * 4)}
+        first = {pid for _, (pid, _) in pool.run(calls.place, [()] * 4)}
+        again = {pid for _, (pid, _) in pool.run(calls.place, [()] * 4)}
         assert len(first) == 2
         assert again == first
-        assert list(crew.run(calls.double, [])) == []
-        workers = crew.team.workers
+        assert list(pool.run(calls.double, [])) == []
+        workers = pool.team.workers
     assert all(worker.process.poll() is not None for worker in workers)
 
 
@@ -45,27 +45,27 @@ def test_tasks_are_taken_when_somebody_is_free() -> None:
             taken.append(k)
             yield (k,)
 
-    with hire(size=1) as crew:
-        for k, _ in crew.run(calls.double, tasks()):
+    with open_pool(size=1) as pool:
+        for k, _ in pool.run(calls.double, tasks()):
             assert taken == list(range(k + 1))
 
 
 def test_a_report_stops_all() -> None:
     seen = []
 
-    def report(task, number):
+    def progress(task, number):
         seen.append((task, number))
         return number == 2
 
-    with hire(size=2) as crew:
-        found = dict(crew.run(calls.count, [(100,), (100,)], report=report))
+    with open_pool(size=2) as pool:
+        found = dict(pool.run(calls.count, [(100,), (100,)], progress=progress))
     assert {task for task, _ in seen} == {0, 1}
     assert all(number < 100 for number in found.values())
 
 
 def test_a_death_is_made_up_for(tmp_path: Path) -> None:
-    with hire(size=1) as crew:
-        found = dict(crew.run(calls.die_once, [(str(tmp_path / "trace"),)]))
+    with open_pool(size=1) as pool:
+        found = dict(pool.run(calls.die_once, [(str(tmp_path / "trace"),)]))
     assert found == {0: "alive"}
 
 
@@ -80,31 +80,31 @@ def test_one_that_always_dies_is_answered_with_that(
             super().__init__()
 
     monkeypatch.setattr(local, "Worker", Counted)
-    with hire(size=1) as crew:
-        ((_, answer),) = crew.run(calls.die, [()])
+    with open_pool(size=1) as pool:
+        ((_, answer),) = pool.run(calls.die, [()])
         assert isinstance(answer, ChildProcessError)
         assert "exit code -9" in str(answer)
         assert len(started) == MOST_TRIES
-        assert list(crew.run(calls.double, [(4,)])) == [(0, 8)]
+        assert list(pool.run(calls.double, [(4,)])) == [(0, 8)]
 
 
 def test_errors_are_raised_where_the_answers_are_awaited() -> None:
     with (
-        hire(size=1) as crew,
+        open_pool(size=1) as pool,
         pytest.raises(ValueError, match="expected 4"),
     ):
-        list(crew.run(calls.refuse, [()]))
+        list(pool.run(calls.refuse, [()]))
 
 
 def test_processes_of_another_engine_get_no_work() -> None:
     with (
-        hire(size=1, engine=Engine("other")) as crew,
+        open_pool(size=1, engine=Engine("other")) as pool,
         pytest.raises(InputError, match="code of sparsid changed"),
     ):
-        list(crew.run(calls.double, [(1,)]))
+        list(pool.run(calls.double, [(1,)]))
     same = Engine(engine_fingerprint(), ("sparsid.errors",))
-    with hire(size=1, engine=same) as crew:
-        assert list(crew.run(calls.double, [(1,)])) == [(0, 2)]
+    with open_pool(size=1, engine=same) as pool:
+        assert list(pool.run(calls.double, [(1,)])) == [(0, 2)]
 
 
 def test_processes_that_cannot_start_end_the_run(
@@ -112,19 +112,19 @@ def test_processes_that_cannot_start_end_the_run(
 ) -> None:
     monkeypatch.setattr(local, "_SERVE", "sys.exit(3)")
     with (
-        hire(size=1, engine=Engine("any")) as crew,
+        open_pool(size=1, engine=Engine("any")) as pool,
         pytest.raises(FalseStartError, match=r"before it was ready \(exit code 3\)"),
     ):
-        list(crew.run(calls.double, [(1,)]))
+        list(pool.run(calls.double, [(1,)]))
 
 
 def test_a_process_left_alone_ends(tmp_path: Path) -> None:
     """The processes of a caller that was killed once worked on for nobody."""
     trace = tmp_path / "trace"
     code = (
-        "import calls; from sparsid.parallel.pool import hire\n"
-        "with hire(size=1) as crew:\n"
-        f"    list(crew.run(calls.wait_for_ever, [({str(trace)!r},)]))\n"
+        "import calls; from sparsid.parallel.pool import open_pool\n"
+        "with open_pool(size=1) as pool:\n"
+        f"    list(pool.run(calls.wait_for_ever, [({str(trace)!r},)]))\n"
     )
     caller = subprocess.Popen([sys.executable, "-c", code])
     process = awaited_pid(trace)

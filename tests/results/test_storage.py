@@ -20,12 +20,12 @@ from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import FileFormatError, InputError
 from sparsid.estimators import NARX
-from sparsid.fitting.outcome import Outcome
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network
 from sparsid.results import storage
 from sparsid.results.forecast import BandFactors, Channels
 from sparsid.results.narx import Fitted
+from sparsid.results.outcome import Outcome
 from sparsid.results.storage.parts import SCALES
 
 

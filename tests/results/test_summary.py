@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sparsid.data.record import Record
 from sparsid.datasets import simulated_tanks
 from sparsid.estimators import NARX
-from sparsid.fitting.outcome import Outcome
+from sparsid.results.outcome import Outcome
 from sparsid.results.summary import finite, result_dict
 from sparsid.results.texts import percent, with_unit
 

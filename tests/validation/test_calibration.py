@@ -12,12 +12,12 @@ from sparsid.data.pieces import held_out, stretches_of
 from sparsid.data.record import Record
 from sparsid.datasets import simulated_tanks
 from sparsid.errors import InputError
+from sparsid.estimators.recalibration import recalibrate
 from sparsid.results.forecast import BandFactors, Forecast
 from sparsid.validation.calibration import (
     band_factor,
     calibration,
     factors_of,
-    recalibrate,
 )
 
 
@@ -203,6 +203,7 @@ def model() -> sparsid.NARX:
     return sparsid.NARX(2, ()).fit(record)
 
 
+@pytest.mark.slow
 def test_recalibration_changes_the_bands_and_nothing_else(
     model: sparsid.NARX, tmp_path
 ) -> None:

@@ -171,6 +171,7 @@ def test_reduced_posteriors_drop_correlations(model: sparsid.NARX) -> None:
         posterior.reduced([1])
 
 
+@pytest.mark.slow
 def test_a_diagnosis_says_all_of_it(model: sparsid.NARX) -> None:
     found = diagnose(model, fresh(), samples=50)
     assert found.scores["one_step"]["rmse"][0] == pytest.approx(0.02, rel=0.5)

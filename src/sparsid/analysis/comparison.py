@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsid.checks import LARGEST_LAG, whole
 from sparsid.data.record import Record
 from sparsid.errors import InputError
-from sparsid.fitting.settings import LARGEST_LAG, whole
 from sparsid.results.base import FittedModel
 from sparsid.results.forecast import Channels, Forecast
 from sparsid.results.texts import with_unit

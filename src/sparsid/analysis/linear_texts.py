@@ -78,7 +78,7 @@ def mode_lines(model: Linearisation) -> list[str]:
             text = "unstable, grows with time constant "
         else:
             text = "time constant "
-        text += spread_text(*three.tolist(), unit="s")
+        text += spread_text(float(three[0]), float(three[1]), float(three[2]), "s")
         if pole.imag > 0.0:
             turn = 2.0 * np.pi / abs(np.angle(pole)) * model.dt
             damped = spread_text(zeta.value[k], zeta.low[k], zeta.high[k])

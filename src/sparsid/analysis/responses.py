@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.analysis.spread import ends
+from sparsid.checks import whole
 from sparsid.errors import InputError
-from sparsid.fitting.settings import whole
 from sparsid.results.forecast import Channels
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparsid.fitting.settings import whole
+from sparsid.checks import whole
 from sparsid.results.texts import with_unit
 
 # Share of members and draws that lies between the ends of a spread.

@@ -18,8 +18,8 @@ from sparsid.analysis.steady_state import (
 )
 from sparsid.analysis.step import Step
 from sparsid.analysis.steps import steps_of
+from sparsid.checks import whole
 from sparsid.errors import InputError
-from sparsid.fitting.settings import whole
 from sparsid.results.base import FittedModel
 from sparsid.results.forecast import Channels
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from sparsid.arrays import Array
 from sparsid.bayes.curvature import Curvature, block_rows
-from sparsid.bayes.curvature.forms import Dense, Derivative, Factorised, scales
+from sparsid.bayes.curvature.pieces import Dense, Derivative, Factorised, scales
 from sparsid.bayes.objective import Objective, Regression
 from sparsid.bayes.prior import Prior, Sums, energy, safe_divide
 from sparsid.bayes.variance_rules import Rule
@@ -48,7 +48,7 @@ class State(NamedTuple):
     noise: Any
 
 
-class Weights(NamedTuple):
+class CostTerms(NamedTuple):
     """How much the cost counts energy and volume."""
 
     penalty: float
@@ -83,7 +83,7 @@ def evaluate(
     state: State,
     metric: Prior,
     data: Any,
-    weights: Weights,
+    weights: CostTerms,
     offset: Array | float,
     full: bool,
 ) -> Evaluation:
@@ -114,7 +114,7 @@ def evaluate_members(
     volume
         How much the cost counts the log-determinant.
     """
-    weights = Weights(1.0, volume)
+    weights = CostTerms(1.0, volume)
     fit = _at_once(problem, state, state.prior, data, weights, True, jax.vmap)
     found: Evaluation = jax.vmap(
         lambda state, fit: _evaluation(state, state.prior, fit, weights, 0.0)
@@ -123,7 +123,7 @@ def evaluate_members(
 
 
 def _evaluation(
-    state: State, metric: Prior, at: _Fit, weights: Weights, offset: Array | float
+    state: State, metric: Prior, at: _Fit, weights: CostTerms, offset: Array | float
 ) -> Evaluation:
     total_energy = sum(
         (e.sum() for e in energy(state.prior, state.params)), jnp.zeros(())
@@ -173,7 +173,7 @@ def _at_once(
     state: State,
     metric: Prior,
     data: Any,
-    weights: Weights,
+    weights: CostTerms,
     full: bool,
     each: Callable[..., Any] = lambda function: function,
 ) -> _Fit:
@@ -211,7 +211,7 @@ def _blockwise(
     state: State,
     metric: Prior,
     data: Regression,
-    weights: Weights,
+    weights: CostTerms,
     full: bool,
 ) -> _Fit:
     """Return the same from rows that come some at a time, twice.

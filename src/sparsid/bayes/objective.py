@@ -13,9 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Float
 
 from sparsid.arrays import Array
-from sparsid.bayes.curvature.forms import Dense, Derivative
+from sparsid.bayes.curvature.pieces import Dense, Derivative
 from sparsid.bayes.noise import Noise, whiten
-from sparsid.bayes.sensitivities import sweep
+from sparsid.bayes.sensitivities import free_runs
 from sparsid.data.runs import Runs
 from sparsid.models.network import Factors, Network, Params
 from sparsid.models.simulator import Simulator
@@ -103,7 +103,7 @@ class FreeRun:
     ) -> Float[Array, "time outputs columns lanes"]:
         """Return residuals, first, and sensitivities by weights and own start state."""
         members = len(params[0])
-        y, J = sweep(self.model, params, data.u)
+        y, J = free_runs(self.model, params, data.u)
         measured = jnp.tile(data.y.transpose(1, 2, 0), members)
         residual = jnp.where(_in_lanes(data.measured) > 0, measured - y, 0.0)
         return jnp.concatenate([residual[:, :, None], J], axis=2)

@@ -14,17 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.arrays import Array
-from sparsid.bayes.curvature.forms import (
-    Dense,
+from sparsid.bayes.curvature.diagonal import diagonal_products
+from sparsid.bayes.curvature.pieces import (
     Derivative,
     dense,
-    diagonal_products,
     flatten,
-    products,
     scales,
     unflatten,
 )
-from sparsid.bayes.objective import Linearised
+from sparsid.bayes.curvature.primal import products
 from sparsid.bayes.prior import Prior
 from sparsid.errors import InputError
 from sparsid.models.network import Factors, Params
@@ -91,7 +89,8 @@ class Posterior:
             for left, right in zip(*factors, strict=True)
         )
         pieces = [np.zeros((0, n_y))]
-        for rows in _parts(*_size(factors), len(self.std)):
+        samples, outputs = len(factors.left[0]), factors.right[0].shape[1]
+        for rows in _parts(samples, outputs, len(self.std)):
             piece = Factors(*(tuple(a[rows] for a in side) for side in factors))
             J = np.asarray(dense(piece, ones))
             if self.covariance is None:
@@ -143,21 +142,16 @@ def square_root(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     return root
 
 
-def laplace(linearised: Linearised, prior: Prior) -> Posterior:
-    """Return the posterior at the fitted weights."""
-    derivative = linearised.derivative
-
-    def part(rows: slice) -> Derivative:
-        found: Derivative = jax.tree.map(lambda a: a[rows], derivative)
-        return found
-
-    return posterior_of_rows(part, *_size(derivative), prior)
-
-
 def posterior_of_rows(
     derivative: Callable[[slice], Derivative], samples: int, outputs: int, prior: Prior
 ) -> Posterior:
-    """Return the same from derivatives of some rows, which are asked for in turn."""
+    """Return the posterior from derivatives of some rows, asked for in turn.
+
+    Parameters
+    ----------
+    derivative
+        Gives the derivative of some samples by the weights, at the fitted weights.
+    """
     scale = scales(prior)
     s = np.asarray(flatten(scale))
     if len(s) * min(len(s), samples * outputs) > LARGEST_SYSTEM:
@@ -194,13 +188,6 @@ def _shrinkage(derivative: Derivative, scale: Params) -> Array:
     X = dense(derivative, scale)
     K = X @ X.T + jnp.eye(len(X))
     return (X * jnp.linalg.solve(K, X)).sum(0)
-
-
-def _size(derivative: Derivative) -> tuple[int, int]:
-    """Return the samples, and the outputs of each."""
-    if isinstance(derivative, Dense):
-        return len(derivative.J), 1
-    return len(derivative.left[0]), derivative.right[0].shape[1]
 
 
 def _parts(samples: int, outputs: int, weights: int) -> Iterator[slice]:

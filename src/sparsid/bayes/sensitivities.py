@@ -30,7 +30,7 @@ from sparsid.models.state_space import StateNetwork, Steps
 Blocks = tuple[Array, ...]
 
 
-def sweep(
+def free_runs(
     model: Simulator,
     params: Params,
     u: Float[Array, "records time inputs"],
@@ -50,8 +50,8 @@ def sweep(
         record: it does not depend on those of others.
     """
     if isinstance(model, StateNetwork):
-        swept: tuple[Array, Array] = _state_sweep(model, params, u)
-        return swept
+        found: tuple[Array, Array] = _state_runs(model, params, u)
+        return found
 
     def run(weights: Params, start: Array, u: Array) -> tuple[Array, Array]:
         return sensitivities(model, (*weights, start[None]), jnp.array(0), u)
@@ -63,7 +63,7 @@ def sweep(
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _state_sweep(model: StateNetwork, params: Params, u: Array) -> tuple[Array, Array]:
+def _state_runs(model: StateNetwork, params: Params, u: Array) -> tuple[Array, Array]:
     y, J = _forward(model, params, u)[0]
     return y, J
 
@@ -144,7 +144,7 @@ def _backward(
     return _from_lanes(by_weights, through, len(u)), None
 
 
-_state_sweep.defvjp(_forward, _backward)
+_state_runs.defvjp(_forward, _backward)
 
 
 # -- pieces --------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from sparsid.cli.export import export
 from sparsid.cli.inspect import inspect
 from sparsid.cli.reproduce import studies
 from sparsid.cli.shaping import Shape, shaped, shaped_as_fitted
-from sparsid.cli.terminal import Commands
+from sparsid.cli.terminal import Commands, check_files
 from sparsid.errors import InputError
 from sparsid.parallel.cache import keep_compiled_programs
 from sparsid.parallel.local import keep_freed_memory
@@ -47,7 +47,7 @@ sparsid identify
 
 sparsid identify pump.csv --input voltage --output level --dt 4 --out results
 
-sparsid identify run1.csv run2.csv --input valve --input speed --output flow
+sparsid identify run1.csv run2.csv -i valve -i speed -o flow
 """
 EXIT_CODES = (
     "[bold]Exit codes[/]: 0 done, 1 the fit diverged, 2 bad input, 130 stopped by "
@@ -59,15 +59,14 @@ app = typer.Typer(
     help="Compact neural models of dynamic systems, by sparse Bayesian learning.",
     epilog=EXAMPLES,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
 app.add_typer(studies, name="reproduce")
 app.command("app")(app_command)
-app.command()(inspect)
 app.command()(export)
 app.command()(compare)
+app.command()(inspect)
 
 
 def main() -> None:
@@ -154,6 +153,7 @@ def identify(
     shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Identify a model from recorded inputs and outputs."""
+    check_files(*(files or []))
     from sparsid.cli.identify import Request
     from sparsid.cli.identify import identify as run
 
@@ -202,6 +202,7 @@ def predict(
 
     [bold]Example[/]: sparsid predict model.sparsid other.csv --horizon 10
     """
+    check_files(model, data)
     from sparsid.cli import apply
 
     table = _table(dt, time_column, separator, decimal) | {"shape": shape}
@@ -231,6 +232,7 @@ def simulate(
 
     [bold]Example[/]: sparsid simulate model.sparsid other.csv --out simulated.csv
     """
+    check_files(model, data)
     from sparsid.cli import apply
 
     table = _table(dt, time_column, separator, decimal) | {"shape": shape}
@@ -262,6 +264,7 @@ def report(
 
     [bold]Example[/]: sparsid report model.sparsid other.csv --out report.html
     """
+    check_files(model, *data)
     from sparsid.cli import reporting
 
     table = _table(dt, time_column, separator, decimal) | {"shape": shape}
@@ -276,6 +279,7 @@ def info(
     model: o.ModelFile, json: o.Json = False, equations: o.Equations = None
 ) -> None:
     """Show what a model file holds."""
+    check_files(model)
     from sparsid.cli.results import as_json
     from sparsid.results.storage import load
     from sparsid.results.summary import result_dict
@@ -289,8 +293,8 @@ def info(
 
 def _settings(context: typer.Context) -> tuple[str, dict[str, Any]]:
     """Return the kind of model and its settings; refuse those given for another."""
+    from sparsid.checks import one_of
     from sparsid.cli.identify import SETTINGS
-    from sparsid.fitting.settings import one_of
 
     options, model = context.params, context.params["model"]
     known = set().union(*SETTINGS.values())

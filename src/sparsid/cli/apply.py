@@ -15,13 +15,13 @@ from sparsid.cli.results import add_forecast, as_json, check_new_file, record_co
 from sparsid.cli.shaping import OPTIONS, Shape, Steps
 from sparsid.cli.terminal import notes, results_console, side_console
 from sparsid.data.files import read, write_csv
+from sparsid.data.pieces import stretches_of
 from sparsid.data.record import Record
 from sparsid.errors import InputError
-from sparsid.estimators import NARX, Model
+from sparsid.estimators import Model
 from sparsid.plots import error_text
-from sparsid.results.forecast import Forecast, over_segments
+from sparsid.results.forecast import Forecast
 from sparsid.results.storage import load
-from sparsid.validation.evaluation import usable
 
 logger = logging.getLogger(__name__)
 
@@ -48,10 +48,7 @@ def predict(request: Request, horizon: int) -> None:
     if horizon >= 1:
         check_length(record, lag)
 
-    def ahead(segment: Record) -> Forecast:
-        return model.predict(segment, horizon=horizon)
-
-    _finish(request, record, over_segments(record, lag, ahead), "predicted")
+    _finish(request, record, model.predict(record, horizon=horizon), "predicted")
 
 
 def simulate(request: Request, inputs_only: bool) -> None:
@@ -64,33 +61,22 @@ def simulate(request: Request, inputs_only: bool) -> None:
             run = model.simulate(inputs)
         else:
             record = _read(request, model)
-            run = _free_run(model, record)
+            check_length(record, model.max_lag_)
+            run = model.simulate(record)
     _finish(request, record, run, "simulated", measured)
 
 
-def _begin(request: Request) -> NARX:
+def _begin(request: Request) -> Model:
     check_new_file(request.out, request.overwrite)
     return load(request.model)
 
 
-def _free_run(model: NARX, record: Record) -> Forecast:
-    """Run over the whole record, or over each stretch if inputs are missing.
-
-    A run needs no outputs after the first, so a gap in the outputs does not end it.
-    """
-    lag = model.max_lag_
-    if not np.isnan(record.u).any() and not np.isnan(record.y[:lag]).any():
-        return model.simulate(record)
-    check_length(record, lag)
-    return over_segments(record, lag, model.simulate)
-
-
 def check_length(record: Record, lag: int) -> None:
     """Refuse a record in which no forecast can start."""
-    if not usable(record, lag):
-        longest = max((len(s) for s in record.segments()), default=0)
+    longest = max((len(s) for s in stretches_of([record])), default=0)
+    if longest <= max(lag, 1):
         raise InputError(
-            f"the longest stretch without gaps has {longest} samples but {lag} are "
+            f"the longest stretch with all inputs has {longest} samples but {lag} are "
             "needed before the first forecast: give a longer record"
         )
 

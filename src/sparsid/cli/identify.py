@@ -25,7 +25,7 @@ from sparsid.cli.results import (
     write_predictions,
     write_result,
 )
-from sparsid.cli.tables import print_result
+from sparsid.cli.tables import print_end, print_result
 from sparsid.cli.terminal import (
     DIVERGED,
     STOPPED,
@@ -33,16 +33,18 @@ from sparsid.cli.terminal import (
     results_console,
     side_console,
 )
+from sparsid.datasets.benchmark import MeanOnly, protocol_scores
 from sparsid.errors import InputError
 from sparsid.estimators import NARX, Model, Simulator, StateSpace
-from sparsid.fitting.outcome import Outcome
+from sparsid.estimators.recalibration import recalibrate
 from sparsid.fitting.settings import make_lags
 from sparsid.report import write_report
 from sparsid.results.nearest import compact_text
+from sparsid.results.outcome import Outcome
 from sparsid.results.summary import result_dict
+from sparsid.results.texts import clock
 from sparsid.validation.baselines import Arx
-from sparsid.validation.calibration import recalibrate
-from sparsid.validation.evaluation import Part, forecast_part, protocol_scores, scores
+from sparsid.validation.evaluation import Part, forecast_part, scores
 
 FORMAT, SCHEMA = "sparsid-result", 1
 KINDS: dict[str, type[Model]] = {
@@ -120,6 +122,7 @@ def identify(request: Request) -> int:
         print(as_json(result))
     elif not request.quiet:
         print_result(results_console(), model, found, files)
+        print_end(results_console(), data.title, model, found, request.out)
     if stopped:
         return STOPPED
     return DIVERGED if model.outcome_ is Outcome.DIVERGED else 0
@@ -148,12 +151,7 @@ def _fit(
         model = model.compact(data.estimation)
         console.print(compact_text(model.fitted_))
     seconds = time.perf_counter() - began
-    for trial in model.fitted_.details.get("candidates", ()):
-        console.print(
-            f"{trial['name']}: held-out free-run error {trial['held_out_error']:.3f} "
-            "standard deviations"
-        )
-    console.print(f"Fitted in {seconds:.1f} s: {model.outcome_.value}")
+    console.print(f"Fitted in {clock(seconds)}: {model.outcome_.value}")
     return model, seconds
 
 
@@ -184,7 +182,7 @@ def _scores(model: Model, data: Data, parts: list[Part]) -> dict[str, Any]:
             arx = None
     found: dict[str, Any] = {part.name: scores(part, model, arx) for part in parts}
     if data.benchmark is not None:
-        found["protocols"] = protocol_scores(data.benchmark, model)
+        found["protocols"] = protocol_scores(data.benchmark, MeanOnly(model))
     return found
 
 
@@ -221,6 +219,7 @@ def _report(
             name: scores[key] for key, name in names.items() if scores.get(key)
         },
         pictures=folder / PICTURES,
+        forecasts=(shown.one_step, shown.free_run),
     )
 
 

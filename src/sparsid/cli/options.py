@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 
-def _option(panel: str, text: str, *names: str) -> Any:
-    return typer.Option(*names, help=text, rich_help_panel=panel)
+def _option(panel: str, text: str, *names: str, known: Sequence[str] = ()) -> Any:
+    """Return an option; a shell completes the values that are known."""
+    complete = (lambda: list(known)) if known else None
+    return typer.Option(
+        *names, help=text, rich_help_panel=panel, autocompletion=complete
+    )
 
 
 DATA, MODEL, FIT, RESULTS = "Data", "Model", "Fit", "Results"
+# What a shell completes; tests compare them with what the library knows.
+BENCHMARKS = (
+    "cascaded-tanks",
+    "simulated-tanks",
+    "silverbox",
+    "wiener-hammerstein",
+    "coupled-drives-1",
+    "coupled-drives-2",
+    "heat-exchanger",
+    "robot-arm",
+)
+KINDS = ("auto", "narx", "state-space")
+STRUCTURES = ("auto", "linear", "linear first", "cascade", "even output")
 
 Files = Annotated[
     list[Path] | None,
@@ -25,10 +43,10 @@ Benchmark = Annotated[
     str | None,
     typer.Option(
         "--benchmark",
-        help="Identify a named data set instead of files: cascaded-tanks, "
-        "simulated-tanks, silverbox, wiener-hammerstein, coupled-drives-1, "
-        "coupled-drives-2, heat-exchanger or robot-arm. All but the simulated one come "
-        "from a local copy in the folder SPARSID_DATA.",
+        help=f"Identify a named data set instead of files: "
+        f"{', '.join(BENCHMARKS[:-1])} or {BENCHMARKS[-1]}. All but the simulated one "
+        "come from a local copy in the folder SPARSID_DATA.",
+        autocompletion=lambda: list(BENCHMARKS),
     ),
 ]
 ModelFile = Annotated[Path, typer.Argument(help="A file written by identify.")]
@@ -37,10 +55,12 @@ DataFile = Annotated[
 ]
 
 Inputs = Annotated[
-    list[str] | None, _option(DATA, "Input column (repeat for several).", "--input")
+    list[str] | None,
+    _option(DATA, "Input column (repeat for several).", "--input", "-i"),
 ]
 Outputs = Annotated[
-    list[str] | None, _option(DATA, "Output column (repeat for several).", "--output")
+    list[str] | None,
+    _option(DATA, "Output column (repeat for several).", "--output", "-o"),
 ]
 NoInput = Annotated[
     bool, _option(DATA, "A series without inputs: outputs alone.", "--no-input")
@@ -51,7 +71,12 @@ Dt = Annotated[
 ]
 TimeColumn = Annotated[
     str | None,
-    _option(DATA, "Column with the time. By default time, t or timestamp."),
+    _option(
+        DATA,
+        "Column with the time. By default time, t or timestamp.",
+        "--time",
+        "--time-column",
+    ),
 ]
 Separator = Annotated[
     str | None,
@@ -79,6 +104,7 @@ Kind = Annotated[
         "narx: a network of lagged samples, fitted one step ahead or (--objective) to "
         "the free run. By default auto, or the one that the other options are for.",
         "--model",
+        known=KINDS,
     ),
 ]
 States = Annotated[
@@ -91,6 +117,7 @@ Structure = Annotated[
         MODEL,
         "Structure of auto: auto, linear, 'linear first' (neurons beside a linear "
         "model), cascade (leaky states in a row) or 'even output' (a modulus).",
+        known=STRUCTURES,
     ),
 ]
 Neurons = Annotated[

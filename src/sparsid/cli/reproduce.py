@@ -18,11 +18,12 @@ import typer
 
 from sparsid.cli.terminal import STOPPED, notes, results_console, side_console
 from sparsid.errors import InputError
+from sparsid.results.texts import clock as clock
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sparsid.studies.runner import Standing
+    from sparsid.studies.runner import Run, Standing
     from sparsid.studies.store import Store
 
 CONTINUE = """
@@ -163,14 +164,7 @@ def prediction(
     study.check(names, shares)
 
     def work(store: Store, run: Run) -> None:
-        shared = store.study.settings
-        fits = study.fit_specs(shared, names, shares, count)
-        first = study.baseline_specs(shared, shares)
-        first += study.selection_specs(shared, names, shares)
-        run("choosing strengths", first, later=fits)
-        chosen = study.chosen_strengths(store.rows())
-        fits = study.fit_specs(shared, names, shares, count, chosen)
-        run("fitting", fits)
+        study.work(store, run, names, shares, count)
 
     request = Request(count, workers, scheduler, quick, dataset, out, report, quiet)
     raise typer.Exit(reproduce(study, request, work))
@@ -196,7 +190,7 @@ def simulation(
     study.check(names)
 
     def work(store: Store, run: Run) -> None:
-        run("fitting", study.specs(store.study.settings, names, count))
+        study.work(store, run, names, count)
 
     request = Request(count, workers, scheduler, quick, dataset, out, report, quiet)
     raise typer.Exit(reproduce(study, request, work))
@@ -204,8 +198,7 @@ def simulation(
 
 # -- running and reporting -----------------------------------------------------------
 
-Run = Callable[..., None]
-Work = Callable[["Store", Run], None]
+Work = Callable[["Store", "Run"], None]
 
 
 def reproduce(study: Any, request: Request, work: Work) -> int:
@@ -255,15 +248,15 @@ def _dataset(request: Request) -> str:
 
 def _run(store: Store, request: Request, work: Work, console: Console) -> bool:
     """Run the study; return whether it came to its end."""
-    from sparsid.studies.runner import hire_for_trials, run_trials
+    from sparsid.studies.runner import pool_for_trials, run_trials
 
     dataset, path = store.study.settings["dataset"], store.path
     try:
         with (
-            hire_for_trials(store, request.workers, request.scheduler) as crew,
+            pool_for_trials(store, request.workers, request.scheduler) as pool,
             StudyProgress(console) as progress,
         ):
-            cores = "1 core" if crew.size == 1 else f"{crew.size} cores"
+            cores = "1 core" if pool.size == 1 else f"{pool.size} cores"
             place = f" at {request.scheduler}" if request.scheduler else ""
             console.print(
                 f"Study {store.study.key} on {dataset}, {request.repeats} repeats, "
@@ -274,7 +267,7 @@ def _run(store: Store, request: Request, work: Work, console: Console) -> bool:
 
             def run(part: str, specs: list[Any], later: Any = None) -> None:
                 progress.begin(part)
-                run_trials(store, specs, crew, watch=progress, later=later)
+                run_trials(store, specs, pool, watch=progress, later=later)
 
             work(store, run)
     except KeyboardInterrupt:
@@ -361,16 +354,6 @@ class StudyProgress:
         if p.seconds_left:
             parts.append(f"about {clock(p.seconds_left)} left")
         return " · ".join(parts)
-
-
-def clock(seconds: float) -> str:
-    """Return a duration in words, to two digits or so."""
-    if seconds < 180:
-        return f"{max(seconds, 1.0):.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 # -- options -------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from sparsid.cli.results import REPORT
 from sparsid.estimators import Model
 from sparsid.results.texts import with_unit
+from sparsid.validation.relevance import alternatives
 
 PREDICTORS = {
     "model": "this model",
@@ -36,7 +39,63 @@ def print_result(
     for k, (name, unit) in enumerate(named):
         label = f"{name} [{unit}]" if unit else name
         tables.append(_errors(label, scores, parts, k))
+    tables += _candidates(model)
     console.print(Group(*tables, _facts(model, scores, files)))
+
+
+def print_end(
+    console: Console, title: str, model: Model, scores: dict[str, Any], out: Path
+) -> None:
+    """Print in two lines what was identified from what, how good it is, where to look.
+
+    Parameters
+    ----------
+    title
+        What the data are.
+    out
+        The folder with the results.
+    """
+    part = [name for name in scores if name != "protocols"][-1]
+    fits = scores[part].get("free_run_fit_percent", ())
+    names = model.fitted_.channels.output_names
+    several = len(names) > 1
+    texts = [
+        f"{name} " * several + (f"{fit:.1f} %" if math.isfinite(fit) else "diverged")
+        for name, fit in zip(names, fits, strict=False)
+    ]
+    line = f"{title}: {model.fitted_.described().rstrip(',')}"
+    if texts:
+        line += f"; free-run fit on the {part} part {', '.join(texts)}"
+    console.print(Text(f"\n{line}.", style="bold"), soft_wrap=True)
+    page = out / REPORT
+    where = f"open {page}" if page.is_file() else f"see {out}"
+    console.print(f"To look at it: {where}", soft_wrap=True, markup=False)
+
+
+def _candidates(model: Model) -> list[RenderableType]:
+    """Return what was tried and why one was chosen; a linear winner stands alone."""
+    found = alternatives(model)
+    found = found[found["held_out_error"].notna()]
+    if found.empty:
+        return []
+    if found["chosen"].iloc[0]:
+        found = found[:1]
+    title = "held-out free-run error, in standard deviations of the output"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("candidate")
+    table.add_column("error", justify="right")
+    for row in found.sort_values("held_out_error").to_dict("records"):
+        mark = " (chosen)" if row["chosen"] else ""
+        style = "bold" if row["chosen"] else ""
+        table.add_row(
+            f"{row['what']}{mark}", f"{row['held_out_error']:.3f}", style=style
+        )
+    why = model.fitted_.details.get("chosen_because")
+    return [table, *([Text(_sentence(why))] if why else []), Text()]
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
 
 
 def _errors(

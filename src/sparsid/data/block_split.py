@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsid.checks import whole
 from sparsid.errors import InputError
-from sparsid.fitting.settings import whole
 
 
 class BlockSplit:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparsid.data.sampling_time import INDEX_KINDS, index_samples
+from sparsid.data.table_steps import index_of
 from sparsid.errors import InputError
 
 # Values up to this size can be squared and summed without overflow.
@@ -36,7 +37,7 @@ def channels_of(data: Any, what: str) -> tuple[Any, tuple[str, ...]]:
 
 def check_indices(u: Any, y: Any) -> None:
     """Refuse tables whose rows are not aligned, or do not follow each other."""
-    indices = [data.index for data in (u, y) if hasattr(data, "iloc")]
+    indices = [index for index in map(index_of, (u, y)) if index is not None]
     if not indices:
         return
     import pandas as pd

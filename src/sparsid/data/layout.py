@@ -98,7 +98,10 @@ def _without_blanks(text: str) -> tuple[str, Sequence[int]]:
     text = text.rstrip()
     while text and not text[text.rfind("\n") + 1 :].strip(" \t;,"):
         text = text[: max(text.rfind("\n"), 0)].rstrip()
-    if text and text[: text.find("\n") + 1].strip() and not BLANK_LINES.search(text):
+    # Most files have none of these pairs, and a search by pattern takes its time.
+    suspect = any(pair in text for pair in ("\n\n", "\n ", "\n\t"))
+    blank = suspect and BLANK_LINES.search(text)
+    if text and text.split("\n", 1)[0].strip() and not blank:
         return text, range(1, text.count("\n") + 2)
     kept = [(n, s) for n, s in enumerate(text.split("\n"), 1) if s.strip()]
     return "\n".join(s for _, s in kept), [n for n, _ in kept]

@@ -17,9 +17,9 @@ from sparsid.data.door import (
     labels,
     whole_number,
 )
-from sparsid.data.sampling_time import sampling_time
 from sparsid.data.shapes import Shaping
 from sparsid.data.shaping import Step
+from sparsid.data.table_steps import NOTES, step_decided
 from sparsid.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 # Two sampling times count as equal within this share: a file rounds its time stamps.
 DT_TOLERANCE = 1e-6
-# Where a table keeps what it cannot say itself: `frame.attrs[NOTES]`.
-NOTES = "sparsid"
 
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
@@ -46,7 +44,9 @@ class Record(Shaping):
         refused. Tables need the same index, without jumps;
         `sparsid.data.tables.records_from_frames` cuts at jumps.
     dt
-        Sampling time in seconds.
+        Sampling time in seconds; None: the step of a time index (pandas) or of a time
+        coordinate (xarray), what `to_frames` noted, or 1 with a logged warning. One
+        that contradicts a time index is refused.
     input_names, output_names
         Channel names; by default column names, else "u", "y" (or "u1", "u2", ...).
     input_units, output_units
@@ -78,7 +78,7 @@ class Record(Shaping):
         self,
         u: Any,
         y: Any,
-        dt: float = 1.0,
+        dt: float | None = None,
         *,
         input_names: str | Sequence[str] | None = None,
         output_names: str | Sequence[str] | None = None,
@@ -107,7 +107,7 @@ class Record(Shaping):
         vars(self).update(
             u=u_values,
             y=y_values,
-            dt=sampling_time(dt),
+            dt=step_decided(u, y, dt),
             input_names=u_names,
             output_names=y_names,
             input_units=labels(input_units, ("",) * len(u_names), "input_units"),
@@ -301,6 +301,17 @@ class Record(Shaping):
         units = self.input_units + self.output_units
         frame.attrs["units"] = {"time": "s", **dict(zip(names, units, strict=True))}
         return frame
+
+    def plot(self) -> Any:
+        """Return a figure with all channels: outputs, and inputs below them."""
+        from sparsid import plots
+
+        return plots.recording(self)
+
+    def _repr_html_(self) -> str:
+        from sparsid.plots.notebook import record_html
+
+        return record_html(self)
 
 
 def value_range(records: Iterable[Record]) -> dict[str, list[list[float]]]:

@@ -61,7 +61,7 @@ def resampled(
     usual = float(np.median(np.diff(times))) if len(times) > 1 else new_step
     filtered = smooth and new_step > usual * (1 + SAME)
     held = not filtered and _is_held(values)
-    edges = np.flatnonzero(np.diff(times) > longest) + 1
+    edges = np.flatnonzero(np.diff(times) > longest * (1 + NEAR)) + 1
     for first, stop in zip([0, *edges], [*edges, len(times)], strict=True):
         t, v = times[first:stop], values[first:stop]
         slack = NEAR * max(usual, new_step)

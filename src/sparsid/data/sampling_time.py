@@ -48,8 +48,8 @@ def seconds_of(table: Table, clock: str, unit: str) -> Any:
         )
     if not len(values):
         raise InputError(f"{table.path}: the time {clock!r} is empty.")
-    texts = [value for value in values.tolist() if isinstance(value, str)]
     kind = values.dtype.kind
+    texts = [v for v in values.tolist() if isinstance(v, str)] if kind in "OUT" else []
     if kind not in "mM" and not (texts and is_time(texts[0])):
         seconds = _in_seconds(table, clock, unit)
     else:
@@ -213,6 +213,12 @@ def index_samples(index: Any, dt: float | None = None) -> tuple[Any, float]:
     if dt is None:
         dt = float(np.percentile(step, 50, method="lower")) if step.size else 1.0
     dt = sampling_time(dt)
+    usual = float(np.percentile(step, 50, method="lower")) if step.size else dt
+    if usual > dt * (1 + JITTER_TOLERANCE):
+        raise InputError(
+            f"The index has steps of {usual:g} s but the sampling time is {dt:g} s: "
+            "resample the data, or leave dt out."
+        )
     with np.errstate(over="ignore"):
         ratio = step / dt
     if not ratio.sum() + abs(float(position[0])) / dt < MOST_SAMPLES:

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsid.data.record import NOTES, Record
-from sparsid.data.sampling_time import index_samples, sampling_time
+from sparsid.data.record import Record
+from sparsid.data.sampling_time import index_samples
+from sparsid.data.table_steps import notes_of, step_decided
 from sparsid.errors import InputError
 
 
@@ -15,6 +16,9 @@ def as_records(u: Any, y: Any = None, dt: float | None = None) -> list[Record]:
 
     Tables are cut where their index jumps; arrays count as one record.
     """
+    if y is None:
+        u = recorded(u)
+        u = list(map(recorded, u)) if isinstance(u, list | tuple) else u
     if isinstance(u, Record):
         u = [u]
     if isinstance(u, list | tuple) and u and all(isinstance(r, Record) for r in u):
@@ -28,7 +32,19 @@ def as_records(u: Any, y: Any = None, dt: float | None = None) -> list[Record]:
         )
     if hasattr(y, "iloc") and (u is None or hasattr(u, "iloc")):
         return records_from_frames(u, y, dt)
-    return [Record(u, y, 1.0 if dt is None else dt)]
+    return [Record(u, y, dt)]
+
+
+def recorded(data: Any) -> Any:
+    """Return an object that has u, y and sampling_time as a record, others as they are.
+
+    Data of the package nonlinear_benchmarks are of that kind.
+    """
+    parts = [getattr(data, name, None) for name in ("u", "y", "sampling_time")]
+    if isinstance(data, Record) or parts[1] is None or parts[2] is None:
+        return data
+    name = getattr(data, "name", None)
+    return Record(*parts, name=name if isinstance(name, str) else "")
 
 
 def records_from_frames(
@@ -46,7 +62,7 @@ def records_from_frames(
         u may be None.
     dt
         Sampling time in seconds; by default the usual step of a time index, what
-        `Record.to_frames` noted in the tables, or 1.
+        `Record.to_frames` noted in the tables, or 1 with a warning.
     **settings
         Names, units and name, as for `Record`; units are by default those noted.
     """
@@ -62,10 +78,10 @@ def records_from_frames(
             "u.loc[y.index]."
         )
     if dt is None and index.dtype.kind in "iu":
-        dt = _noted_dt(u, y, index)
+        dt = step_decided(u, y, None)
     samples, dt = index_samples(index, dt)
     for side, data in (("input_units", u), ("output_units", y)):
-        units = _notes(data).get("units", {})
+        units = notes_of(data).get("units", {})
         if units and settings.get(side) is None:
             columns = getattr(data, "columns", [getattr(data, "name", None)])
             settings[side] = [units.get(column, "") for column in columns]
@@ -75,25 +91,3 @@ def records_from_frames(
     jumps = np.flatnonzero(np.diff(samples) != 1) + 1
     edges = [0, *jumps.tolist(), len(whole)]
     return [whole._cut(a, b, int(samples[a])) for a, b in pairwise(edges)]
-
-
-def _notes(data: Any) -> dict[str, Any]:
-    """Return what `Record.to_frames` noted in a table, if anything."""
-    notes: dict[str, Any] = getattr(data, "attrs", {}).get(NOTES, {})
-    return notes
-
-
-def _noted_dt(u: Any, y: Any, index: Any) -> float | None:
-    """Return the time between the rows of tables that came from a record."""
-    noted = {sampling_time(n["dt"]) for n in map(_notes, (u, y)) if "dt" in n}
-    if len(noted) > 1:
-        first, second = sorted(noted)
-        raise InputError(
-            f"u and y come from records with dt {first:g} s and {second:g} s: resample "
-            "one of them, or give dt."
-        )
-    if not noted:
-        return None
-    # Every second row of a record is sampled at twice its dt.
-    steps = np.diff(index.to_numpy())
-    return noted.pop() * (int(steps.min()) if steps.size else 1)

@@ -132,37 +132,18 @@ def parse_text(
 
 def _fast_table(path: Path, layout: Layout) -> Table | None:
     """Return the table as pandas reads it, None where it might misread it."""
-    import pandas as pd
-
     blank, width = layout.separator == " ", len(layout.names)
     quoted = '"' in layout.body
     if (blank and quoted) or layout.separator == layout.decimal:
         return None
-    # From 3.1 on pandas rounds numbers correctly, and wants no option for it.
-    old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
-    exact: dict[str, Any] = {"float_precision": "round_trip"} if old else {}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            frame = pd.read_csv(
-                io.StringIO(layout.body),
-                sep=r"\s+" if blank else layout.separator,
-                decimal=layout.decimal,
-                header=None,
-                # One more, as a row may end with a separator.
-                names=list(range(width + 1)),
-                index_col=False,
-                na_values=sorted(MISSING_SPELLINGS),
-                keep_default_na=False,
-                skip_blank_lines=False,
-                skipinitialspace=True,
-                quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
-                low_memory=False,
-                **exact,
-            )
-    except (ValueError, Warning):
-        return None
-    texts = [k for k in frame if frame[k].dtype.kind not in "iuf"]
+    # Looking for many spellings of "missing" takes as long as reading numbers.
+    frame = _parsed(layout, [""])
+    texts = [] if frame is None else _texts(frame)
+    if frame is None or texts:
+        frame = _parsed(layout, sorted(MISSING_SPELLINGS))
+        if frame is None:
+            return None
+        texts = _texts(frame)
     if (
         len(frame) != len(layout.lines)
         or frame[width].notna().any()
@@ -184,6 +165,41 @@ def _fast_table(path: Path, layout: Layout) -> Table | None:
         else:
             columns[name] = values.to_numpy()
     return _split_units(path, columns, layout)
+
+
+def _parsed(layout: Layout, missing: list[str]) -> Any:
+    """Return the rows as pandas reads them, None where it refuses them."""
+    import pandas as pd
+
+    # From 3.1 on pandas rounds numbers correctly, and wants no option for it.
+    old = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+    exact: dict[str, Any] = {"float_precision": "round_trip"} if old else {}
+    quoted = '"' in layout.body
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return pd.read_csv(
+                io.BytesIO(layout.body.encode()),
+                sep=r"\s+" if layout.separator == " " else layout.separator,
+                decimal=layout.decimal,
+                header=None,
+                # One more, as a row may end with a separator.
+                names=list(range(len(layout.names) + 1)),
+                index_col=False,
+                na_values=missing,
+                keep_default_na=False,
+                skip_blank_lines=False,
+                skipinitialspace=True,
+                quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE,
+                low_memory=False,
+                **exact,
+            )
+    except (ValueError, Warning):
+        return None
+
+
+def _texts(frame: Any) -> list[int]:
+    return [k for k in frame if frame[k].dtype.kind not in "iuf"]
 
 
 def _exact_table(path: Path, layout: Layout) -> Table:

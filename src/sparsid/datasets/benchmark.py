@@ -34,6 +34,21 @@ class FinishedModel(Protocol):
         """Return the one-step prediction over a record."""
 
 
+class MeanOnly:
+    """A model to be scored: free runs without the draws behind a band."""
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.max_lag_ = model, int(model.max_lag_)
+
+    def predict(self, record: Any) -> Any:
+        """Return the one-step prediction over a record."""
+        return self.model.predict(record)
+
+    def simulate(self, u: Any, y_init: Any = None) -> Any:
+        """Return the free run over a record or over inputs."""
+        return self.model.simulate(u, y_init, samples=0)
+
+
 @dataclass(frozen=True, eq=False)
 class Score:
     """The error of a finished model on a test record, and how it was counted.
@@ -154,6 +169,29 @@ class Benchmark:
         from_window: Any = model.simulate
         forecast = from_window(test.u, test.y[:first])
         return _score(test, forecast, "window", first, first)
+
+
+def protocol_scores(benchmark: Benchmark, model: FinishedModel) -> dict[str, Any]:
+    """Return the errors on the test record by every protocol, as plain values.
+
+    A protocol that the model or the record cannot follow has a reason instead.
+    """
+    found: dict[str, Any] = {}
+    own: tuple[ProtocolName, ...] = ("A", "B", "C")
+    if benchmark.window is not None:
+        own = ("window",)
+    for protocol in ("one-step", *own):
+        try:
+            score = benchmark.score(model, protocol)
+        except InputError as error:
+            found[protocol] = {"rmse": None, "reason": str(error)}
+            continue
+        found[protocol] = {
+            "rmse": score.rmse.tolist(),
+            "first": score.first,
+            "samples": score.samples,
+        }
+    return found
 
 
 def _hide_outputs(record: Record, known: int) -> Record:

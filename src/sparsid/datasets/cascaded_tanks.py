@@ -183,7 +183,8 @@ def _benchmark(file: str, content: bytes, source: str) -> Benchmark:
         from scipy.io import loadmat
 
         # The stubs of scipy know paths only.
-        variables = loadmat(stream)  # type: ignore[arg-type]
+        read: Any = loadmat
+        variables = read(stream)
         u, u_test, y, y_test = (variables[name].ravel() for name in names)
     else:
         u, u_test, y, y_test = np.loadtxt(

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sparsid.data.record import Record
 from sparsid.data.tables import as_records
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Report
+from sparsid.estimators.watching import watched
+from sparsid.progress import ProgressCallback
 from sparsid.results.base import FittedModel
+from sparsid.results.forecast import without_name
+from sparsid.results.outcome import Outcome
 from sparsid.validation.scores import fit_percent
 
 if TYPE_CHECKING:
@@ -28,9 +31,43 @@ if TYPE_CHECKING:
 DIVERGED_SCORE = -1000.0
 
 F = TypeVar("F", bound=FittedModel)
+M = TypeVar("M", bound=Callable[..., Any])
 
 
-class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
+def over_records(method: M) -> M:
+    """Return a method that takes one record, or several and then gives a list."""
+
+    @wraps(method)
+    def each(self: Any, u: Any, *given: Any, **how: Any) -> Any:
+        if not isinstance(u, list | tuple) or not u:
+            return method(self, u, *given, **how)
+        if not all(isinstance(r, Record) for r in u):
+            return method(self, u, *given, **how)
+        return [method(self, r, *given, **how) for r in u]
+
+    return cast("M", each)
+
+
+if TYPE_CHECKING:
+    from sparsid.estimators import Model
+
+    class BaseEstimator:
+        """What scikit-learn's class of that name offers, which has no types."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            """Return the settings by name."""
+
+        def set_params(self, **params: Any) -> Self:
+            """Change settings."""
+
+        def __sklearn_tags__(self) -> Any:
+            """Return what scikit-learn asks."""
+
+else:
+    from sklearn.base import BaseEstimator
+
+
+class Estimator(BaseEstimator, Generic[F]):
     """What all models have in common: one interface, whatever is inside."""
 
     fitted_: F
@@ -41,8 +78,9 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         y: Any = None,
         *,
         dt: float | None = None,
-        progress: Report | None = None,
+        progress: ProgressCallback | None = None,
         scheduler: str | None = None,
+        verbose: bool = False,
     ) -> Self:
         """Fit the model and return it.
 
@@ -62,9 +100,13 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
             Address of a Dask scheduler whose workers do the starts, as in
             ``"tcp://host:8786"``. An argument of the fit and not of the model: where
             the work was done changes nothing about the model or its file.
+        verbose
+            Show how far the fit is and how long it takes: a bar in a notebook, a line
+            on a terminal.
         """
         records = as_records(u, y, dt)
-        self.fitted_ = self._fit(records, progress, scheduler)
+        with watched(progress, verbose) as listener:
+            self.fitted_ = self._fit(records, listener, scheduler)
         shaping = [[step.plain() for step in r.history] for r in records]
         if any(shaping):
             self.fitted_.details["shaping"] = shaping
@@ -73,21 +115,19 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
     def score(self, u: Any, y: Any = None) -> float:
         """Return the free-run fit ``1 - ||y - y_sim|| / ||y - mean(y)||``.
 
-        1 is perfect, 0 no better than the mean. The mean over outputs and gap-free
-        stretches, each counting alike; a run that diverges counts -1000. The first
-        samples only start the run; stretches not longer than the largest lag are left
-        out.
+        1 is perfect, 0 no better than the mean. The mean over outputs and records, each
+        counting alike; a run that diverges counts -1000. The first samples only start
+        the run; records not longer than the largest lag are left out.
         """
         scores = []
         for record in as_records(u, y, self._fitted.channels.dt):
-            for segment in record.segments():
-                if len(segment) > self.max_lag_ + 1:
-                    run = self._fitted.simulate(segment, samples=0)
-                    fit = np.asarray(fit_percent(segment, run)) / 100.0
-                    scores.append(np.maximum(fit, DIVERGED_SCORE))
+            if len(record) > self.max_lag_ + 1:
+                run = self._fitted.simulate(record, samples=0)
+                fit = np.asarray(fit_percent(record, run)) / 100.0
+                scores.append(np.maximum(fit, DIVERGED_SCORE))
         if not scores:
             raise InputError(
-                f"no stretch is longer than the largest lag of {self.max_lag_}: give a "
+                f"no record is longer than the largest lag of {self.max_lag_}: give a "
                 "longer record"
             )
         return float(np.mean(scores))
@@ -201,7 +241,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
 
     def _with(self, fitted: F) -> Self:
         """Return an estimator with the same settings and another result."""
-        copy: Self = clone(self)
+        copy = type(self)(**self.get_params(deep=False))
         copy.fitted_ = fitted
         return copy
 
@@ -228,7 +268,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         """Write the model to one self-contained file."""
         from sparsid.results.storage import save
 
-        save(self, path, overwrite=overwrite)
+        save(cast("Model", self), path, overwrite=overwrite)
 
     def report(self, records: Any, path: str | Path, **options: Any) -> Any:
         """Write a self-contained HTML page about the model on records.
@@ -239,7 +279,7 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         from sparsid.report import write_report
 
         check_is_fitted(self, "fitted_")
-        return write_report(self, records, path, **options)
+        return write_report(cast("Model", self), records, path, **options)
 
     def export(
         self,
@@ -270,10 +310,11 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         overwrite
             Whether an export that is in the folder may be replaced.
         """
-        return self._fitted.export(
+        fitted, how = self._combined(combine)
+        return fitted.export(
             to,
             folder,
-            combine=combine,
+            combine=how,
             precision=precision,
             name=name,
             overwrite=overwrite,
@@ -287,7 +328,15 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         combine
             How members become one output, as in `export`.
         """
-        return self._fitted.stepper(combine)
+        fitted, how = self._combined(combine)
+        return fitted.stepper(how)
+
+    def _combined(self, combine: str) -> tuple[FittedModel, str]:
+        """Return the result that is meant, and how its members become one output."""
+        make: Any = getattr(self, "compact", None)
+        if combine == "compact" and make is not None:
+            return make().fitted_, "median"
+        return self._fitted, combine
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """Return what a notebook shows: the summary of a fitted model."""
@@ -298,7 +347,28 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
         text = self.summary()
         return {"text/plain": text, "text/html": f"<pre>{escape(text)}</pre>"}
 
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn asks: outputs are needed, NaN marks gaps."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.input_tags.allow_nan = True
+        return tags
+
     # -- learnt attributes ---------------------------------------------------------
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of inputs."""
+        return self._fitted.channels.n_inputs
+
+    @property
+    def feature_names_in_(self) -> NDArray[np.object_]:
+        """Names of the inputs, if the records or tables had names."""
+        names = self._fitted.channels.input_names
+        if not names or without_name(names):
+            raise AttributeError("the inputs of the fit had no names")
+        return np.array(names, dtype=object)
 
     @property
     def _fitted(self) -> F:
@@ -333,9 +403,16 @@ class Estimator(BaseEstimator, Generic[F]):  # type: ignore[misc]
     # -- what models differ in -----------------------------------------------------
 
     def _fit(
-        self, records: list[Record], progress: Report | None, scheduler: str | None
+        self,
+        records: list[Record],
+        progress: ProgressCallback | None,
+        scheduler: str | None,
     ) -> F:
         raise NotImplementedError
+
+    def _inputs_alone(self, u: Any, y: Any) -> bool:
+        """Return whether there is nothing measured to predict from."""
+        return y is None and hasattr(u, "shape") and self._fitted.channels.n_inputs > 0
 
     def _one_record(self, u: Any, y: Any) -> Record:
         records = as_records(u, y, self._fitted.channels.dt)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from sparsid.data.record import Record
-from sparsid.estimators.base import Estimator
+from sparsid.data.tables import recorded
+from sparsid.estimators.base import Estimator, over_records
 from sparsid.fitting.narx import fit_records
-from sparsid.fitting.progress import Report
+from sparsid.progress import ProgressCallback
 from sparsid.results.forecast import Forecast
 from sparsid.results.narx import Fitted
 
@@ -142,10 +143,14 @@ class NARX(Estimator[Fitted]):
         self.seed = seed
 
     def _fit(
-        self, records: list[Record], progress: Report | None, scheduler: str | None
+        self,
+        records: list[Record],
+        progress: ProgressCallback | None,
+        scheduler: str | None,
     ) -> Fitted:
         return fit_records(self.get_params(deep=False), records, progress, scheduler)
 
+    @over_records
     def predict(
         self,
         u: Any,
@@ -161,18 +166,22 @@ class NARX(Estimator[Fitted]):
         Parameters
         ----------
         u
-            A record, or inputs with the measured outputs as ``y``.
+            A record, or inputs with the measured outputs as ``y``. Of several records
+            a list is returned. Inputs alone, as in a pipeline, get their free run.
         samples, seed
             Draws behind the standard deviation more than one step ahead; 0: none.
         sampled
             Draw weights and send them through the network itself, one step ahead too;
             by default they go through its linearisation, exactly so one step ahead.
         """
+        if self._inputs_alone(u, y):
+            return self._fitted.simulate(u, samples=samples, seed=seed, sampled=sampled)
         record = self._one_record(u, y)
         return self._fitted.predict(
             record, horizon, samples=samples, seed=seed, sampled=sampled
         )
 
+    @over_records
     def simulate(
         self,
         u: Any,
@@ -182,7 +191,7 @@ class NARX(Estimator[Fitted]):
         seed: int = 0,
         sampled: bool = False,
     ) -> Forecast:
-        """Return the free run over a record, or over inputs alone.
+        """Return the free run over a record, or over inputs alone; of several, a list.
 
         Parameters
         ----------
@@ -195,7 +204,7 @@ class NARX(Estimator[Fitted]):
             Draws of weights and noise behind the standard deviation.
         """
         return self._fitted.simulate(
-            u, y_init, samples=samples, seed=seed, sampled=sampled
+            recorded(u), y_init, samples=samples, seed=seed, sampled=sampled
         )
 
     @property

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sparsid.data.record import Record
-from sparsid.data.tables import as_records
+from sparsid.data.tables import as_records, recorded
 from sparsid.errors import InputError
-from sparsid.estimators.base import Estimator
-from sparsid.fitting.progress import Report
+from sparsid.estimators.base import Estimator, over_records
+from sparsid.progress import ProgressCallback
 from sparsid.results.forecast import Forecast
 from sparsid.results.simulator import FittedSimulator
 from sparsid.simulation.fit import fit_simulator
@@ -64,7 +64,10 @@ class Simulator(Estimator[FittedSimulator]):
         self.prior = prior
 
     def _fit(
-        self, records: list[Record], progress: Report | None, scheduler: str | None
+        self,
+        records: list[Record],
+        progress: ProgressCallback | None,
+        scheduler: str | None,
     ) -> FittedSimulator:
         if scheduler is not None:
             raise InputError(
@@ -73,16 +76,21 @@ class Simulator(Estimator[FittedSimulator]):
             )
         return fit_simulator(records, Wanted.checked(self.get_params()), progress)
 
+    @over_records
     def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
 
         Parameters
         ----------
         u
-            A record, or inputs with the measured outputs as ``y``.
+            A record, or inputs with the measured outputs as ``y``. Of several records
+            a list is returned. Inputs alone, as in a pipeline, get their free run.
         """
+        if self._inputs_alone(u, y):
+            return self._fitted.simulate(u)
         return self._fitted.predict(self._one_record(u, y), horizon)
 
+    @over_records
     def simulate(
         self,
         u: Any,
@@ -92,7 +100,7 @@ class Simulator(Estimator[FittedSimulator]):
         seed: int = 0,
         sampled: bool = False,
     ) -> Forecast:
-        """Return the free run over a record, or over inputs alone.
+        """Return the free run over a record, or over inputs alone; of several, a list.
 
         Parameters
         ----------
@@ -106,7 +114,7 @@ class Simulator(Estimator[FittedSimulator]):
             runs with drawn parameters; else of the linearised model, without drawing.
         """
         return self._fitted.simulate(
-            u, y_init, samples=samples, seed=seed, sampled=sampled
+            recorded(u), y_init, samples=samples, seed=seed, sampled=sampled
         )
 
     def compact(self, records: Any = None) -> Simulator:

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from sparsid.data.record import Record
-from sparsid.estimators.base import Estimator
-from sparsid.fitting.progress import Report
+from sparsid.data.tables import recorded
+from sparsid.estimators.base import Estimator, over_records
 from sparsid.fitting.state_space import fit_free_run
-from sparsid.parallel.pool import hire
+from sparsid.parallel.pool import open_pool
+from sparsid.progress import ProgressCallback
 from sparsid.results.ensemble import Ensemble
 from sparsid.results.forecast import Forecast
 
@@ -75,24 +76,32 @@ class StateSpace(Estimator[Ensemble]):
         self.seed = seed
 
     def _fit(
-        self, records: list[Record], progress: Report | None, scheduler: str | None
+        self,
+        records: list[Record],
+        progress: ProgressCallback | None,
+        scheduler: str | None,
     ) -> Ensemble:
         params = self.get_params(deep=False)
         if scheduler is None:
             return fit_free_run(params, records, progress)
-        with hire(scheduler) as crew:
-            return fit_free_run(params, records, progress, crew)
+        with open_pool(scheduler) as pool:
+            return fit_free_run(params, records, progress, pool)
 
+    @over_records
     def predict(self, u: Any, y: Any = None, *, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs.
 
         Parameters
         ----------
         u
-            A record, or inputs with the measured outputs as ``y``.
+            A record, or inputs with the measured outputs as ``y``. Of several records
+            a list is returned. Inputs alone, as in a pipeline, get their free run.
         """
+        if self._inputs_alone(u, y):
+            return self._fitted.simulate(u)
         return self._fitted.predict(self._one_record(u, y), horizon)
 
+    @over_records
     def simulate(
         self,
         u: Any,
@@ -102,7 +111,7 @@ class StateSpace(Estimator[Ensemble]):
         seed: int = 0,
         sampled: bool = False,
     ) -> Forecast:
-        """Return the free run over a record, or over inputs alone.
+        """Return the free run over a record, or over inputs alone; of several, a list.
 
         Parameters
         ----------
@@ -116,7 +125,7 @@ class StateSpace(Estimator[Ensemble]):
             none.
         """
         return self._fitted.simulate(
-            u, y_init, samples=samples, seed=seed, sampled=sampled
+            recorded(u), y_init, samples=samples, seed=seed, sampled=sampled
         )
 
     @property

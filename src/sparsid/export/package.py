@@ -11,11 +11,11 @@ from tempfile import mkdtemp
 from typing import NamedTuple
 
 import sparsid
+from sparsid.checks import one_of
 from sparsid.errors import InputError
 from sparsid.export.design import PRECISIONS, Design
 from sparsid.export.table import table_of
 from sparsid.export.text import checked_name, rendered
-from sparsid.fitting.settings import one_of
 from sparsid.results.base import FittedModel
 
 # What says that a folder is one of ours, and may be replaced.
@@ -112,7 +112,8 @@ def check_place(folder: Path, overwrite: bool) -> None:
         )
     if not overwrite:
         raise InputError(
-            f"{folder} holds an export already: give another folder, or overwrite it"
+            f"{folder} holds an export already: give another folder, or overwrite=True "
+            "(--overwrite)"
         )
 
 
@@ -144,7 +145,12 @@ def _beside(design: Design, to: str) -> dict[str, str]:
 
 def _publish(files: Files, folder: Path) -> None:
     """Put files into a folder that is there completely, or as it was before."""
-    room = Path(mkdtemp(prefix=".sparsid-", suffix=".part", dir=folder.parent))
+    try:
+        room = Path(mkdtemp(prefix=".sparsid-", suffix=".part", dir=folder.parent))
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be written ({error.strerror}): choose another folder"
+        ) from error
     try:
         new, old = room / "new", room / "old"
         for path, content in files.items():

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from sparsid.arrays import Array
 from sparsid.bayes.cost import Evaluation, Problem, State, evaluate_members, step
-from sparsid.bayes.curvature.forms import Dense, flatten, scales
+from sparsid.bayes.curvature.pieces import Dense, flatten, scales
 from sparsid.bayes.noise import Noise
 from sparsid.bayes.objective import FreeRun
 from sparsid.bayes.prior import Prior, energy, safe_divide
 from sparsid.bayes.variance_rules import SparseBayes
 from sparsid.data.runs import Runs
-from sparsid.fitting.descent import LARGEST_DAMPING, SMALLEST_DAMPING
+from sparsid.fitting.course import LARGEST_DAMPING, SMALLEST_DAMPING, eased
 
 START_DAMPING = 10.0
 # Bounds of the noise coordinates, in logarithms of scaled variances.
@@ -41,11 +41,22 @@ DIRECTIONS = (
 )
 # The same number of directions that leave the coloured part alone.
 WHITE_ALONE = tuple((white, 0, 0) for white, *_ in DIRECTIONS)
+# Leaps far from the present noise, as many as there are directions: one part of it may
+# have vanished.
+LEAPS = (
+    (0, 0, 0),
+    *((white, 0, 0) for white in (-3, 3, 6, 9)),
+    *((0, innovation, 0) for innovation in (-3, 3)),
+    *((0, 0, phi) for phi in (-4, -2, 2)),
+    (6, -1, 0),
+    (6, -1, -2),
+    (9, -1, -2),
+)
 SMALLEST_STRIDE, LARGEST_STRIDE = 0.1, 2.0
 Directions = tuple[tuple[int, ...], ...]
 
 
-class Descent(NamedTuple):
+class Members(NamedTuple):
     """Where the members are, and how each goes on."""
 
     state: State
@@ -61,7 +72,7 @@ class Descent(NamedTuple):
         return np.asarray(self.at.cost)
 
 
-def begin(problem: Problem, state: State, data: Runs, volume: float) -> Descent:
+def begin(problem: Problem, state: State, data: Runs, volume: float) -> Members:
     """Return the members at their first state.
 
     Parameters
@@ -74,24 +85,24 @@ def begin(problem: Problem, state: State, data: Runs, volume: float) -> Descent:
     at = _evaluate(problem, state, data, counted)
     ones = jnp.ones(at.cost.shape)
     strides = jnp.ones_like(state.noise.log_white)
-    return Descent(state, at, START_DAMPING * ones, 2.0 * ones, strides, counted)
+    return Members(state, at, START_DAMPING * ones, 2.0 * ones, strides, counted)
 
 
 def count_volume(
-    problem: Problem, d: Descent, data: Runs, volume: Array | float
-) -> Descent:
+    problem: Problem, d: Members, data: Runs, volume: Array | float
+) -> Members:
     """Return the members with another cost, where they are."""
     counted = jnp.asarray(volume, float)
     return d._replace(at=_evaluate(problem, d.state, data, counted), volume=counted)
 
 
-def take_step(problem: Problem, d: Descent, data: Runs) -> Descent:
+def take_step(problem: Problem, d: Members, data: Runs) -> Members:
     """Move the weights of the members whose cost falls by it.
 
     Nielsen's control of the damping, as for a single network, but with one try a call.
     """
     state, promised = _moved(problem, d)
-    moved: Descent = _accept(
+    moved: Members = _accept(
         d, state, _evaluate(problem, state, data, d.volume), promised
     )
     return moved
@@ -100,10 +111,10 @@ def take_step(problem: Problem, d: Descent, data: Runs) -> Descent:
 def update(
     problem: Problem,
     rule: SparseBayes,
-    d: Descent,
+    d: Members,
     data: Runs,
     directions: Directions | None = None,
-) -> Descent:
+) -> Members:
     """Update the variances of the members whose cost falls by it.
 
     Parameters
@@ -115,25 +126,25 @@ def update(
 
 
 def update_noise(
-    problem: Problem, d: Descent, data: Runs, directions: Directions = DIRECTIONS
-) -> Descent:
+    problem: Problem, d: Members, data: Runs, directions: Directions = DIRECTIONS
+) -> Members:
     """Look around each member's noise, one stride in every direction."""
     return _changed(problem, d, d.state, data, directions)
 
 
 def _changed(
     problem: Problem,
-    d: Descent,
+    d: Members,
     state: State,
     data: Runs,
     directions: Directions | None,
-) -> Descent:
+) -> Members:
     """Return the members with other variances, and noise if asked for."""
     stride = d.stride
     if directions is not None:
         ways = jnp.array(directions, float)
         state, stride = _other_noise(problem, d, state, data, ways)
-    moved: Descent = _adopt(d, state, _evaluate(problem, state, data, d.volume))
+    moved: Members = _adopt(d, state, _evaluate(problem, state, data, d.volume))
     return moved._replace(stride=stride)
 
 
@@ -146,7 +157,7 @@ def _evaluate(problem: Problem, state: State, data: Runs, volume: Array) -> Eval
 
 
 @partial(jax.jit, static_argnames="problem")
-def _moved(problem: Problem, d: Descent) -> tuple[State, Array]:
+def _moved(problem: Problem, d: Members) -> tuple[State, Array]:
     params, promised = jax.vmap(
         lambda state, at, damping: step(
             problem, state.params, state.prior, at, 1.0, damping
@@ -156,13 +167,13 @@ def _moved(problem: Problem, d: Descent) -> tuple[State, Array]:
 
 
 @jax.jit
-def _accept(d: Descent, state: State, at: Evaluation, promised: Array) -> Descent:
+def _accept(d: Members, state: State, at: Evaluation, promised: Array) -> Members:
     fall = d.at.cost - at.cost
     better = jnp.isfinite(at.cost) & (fall > 0)
     gain = jnp.minimum(fall / jnp.maximum(2.0 * promised, 1e-300), 1.0)
-    eased = d.damping * jnp.maximum(1.0 / 3.0, 1.0 - (2.0 * gain - 1.0) ** 3)
-    damping = jnp.where(better, eased, d.damping * d.growth)
-    return Descent(
+    smaller = eased(d.damping, gain, jnp.maximum)
+    damping = jnp.where(better, smaller, d.damping * d.growth)
+    return Members(
         _pick(better, state, d.state),
         _pick_evaluation(better, at, d.at),
         jnp.clip(damping, SMALLEST_DAMPING, LARGEST_DAMPING),
@@ -173,14 +184,14 @@ def _accept(d: Descent, state: State, at: Evaluation, promised: Array) -> Descen
 
 
 @jax.jit
-def _adopt(d: Descent, state: State, at: Evaluation) -> Descent:
+def _adopt(d: Members, state: State, at: Evaluation) -> Members:
     better = jnp.isfinite(at.cost) & (at.cost <= d.at.cost)
     state = _pick(better, state, d.state)
     return d._replace(state=state, at=_pick_evaluation(better, at, d.at))
 
 
 @partial(jax.jit, static_argnames="rule")
-def _updated(rule: SparseBayes, d: Descent) -> State:
+def _updated(rule: SparseBayes, d: Members) -> State:
     """Return the members with new variances where the cost falls by it.
 
     Weights and noise stay, so the curvature only gets other scales.
@@ -200,7 +211,7 @@ def _updated(rule: SparseBayes, d: Descent) -> State:
 
 @partial(jax.jit, static_argnames="problem")
 def _other_noise(
-    problem: Problem, d: Descent, state: State, data: Runs, directions: Array
+    problem: Problem, d: Members, state: State, data: Runs, directions: Array
 ) -> tuple[State, Array]:
     """Return the members with the best noise around theirs, and the next strides.
 

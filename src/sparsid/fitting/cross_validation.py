@@ -18,14 +18,15 @@ from sparsid.data.pieces import held_out, runs_of, stretches_of
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.member_groups import run_apart, split
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Report
-from sparsid.fitting.state_space import FreeRunFit
+from sparsid.fitting.member_batches import run_apart, split
+from sparsid.fitting.state_space import StateSpaceFit
 from sparsid.fitting.state_space_structure import check_size, prepared, structure_of
-from sparsid.parallel.pool import Crew
-from sparsid.results.ensemble import Ensemble, member_runs
+from sparsid.parallel.pool import Pool
+from sparsid.progress import ProgressCallback
+from sparsid.results.ensemble import Ensemble
+from sparsid.results.ensemble_runs import member_runs
 from sparsid.results.forecast import Channels
+from sparsid.results.outcome import Outcome
 
 # How much smaller an error has to be to count as clearly so.
 CLEARLY = 0.95
@@ -35,11 +36,11 @@ def held_out_fits(
     params: dict[str, Any],
     records: list[Record],
     blocks: int,
-    report: Report | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[Ensemble] | None:
     """Return an ensemble for each block, fitted without it; None if stopped."""
     with jax.enable_x64(True):
-        copies = _Copies(params, records, blocks, report=report)
+        copies = _Copies(params, records, blocks, progress=progress)
         outcome = copies.fit.run()
         if outcome is Outcome.STOPPED:
             return None
@@ -50,8 +51,8 @@ def held_out_fits_apart(
     candidates: dict[str, dict[str, Any]],
     records: list[Record],
     blocks: int,
-    crew: Crew,
-    report: Report | None = None,
+    pool: Pool,
+    progress: ProgressCallback | None = None,
     *,
     members: int,
 ) -> tuple[dict[str, list[Ensemble]], dict[str, str]]:
@@ -63,7 +64,7 @@ def held_out_fits_apart(
     ----------
     members
         Of the model that one of them will be: it is fitted in one group for each hand
-        of the crew, and if groups of copies are as large it finds its programs
+        of the pool, and if groups of copies are as large it finds its programs
         compiled.
     """
     found, left_out = {}, {}
@@ -73,8 +74,10 @@ def held_out_fits_apart(
             for name, params in candidates.items()
         ]
         # Workers of a cluster may be on their way.
-        size = -(-members // (crew.size or blocks))
-        ends = run_apart([c.groups(-(-c.starts // size)) for c in copies], crew, report)
+        size = -(-members // (pool.size or blocks))
+        ends = run_apart(
+            [c.groups(-(-c.starts // size)) for c in copies], pool, progress
+        )
         for name, c, end in zip(candidates, copies, ends, strict=True):
             if end.failure is not None:
                 left_out[name] = str(end.failure)
@@ -166,9 +169,9 @@ class _Copies:
         shown = np.asarray(data.measured) * (1.0 - hidden)
         data = data._replace(measured=jnp.repeat(shown, settings.starts, axis=0))
         settings = settings._replace(starts=self.starts)
-        self.fit = FreeRunFit(model, data, settings, **more)
+        self.fit = StateSpaceFit(model, data, settings, **more)
 
-    def groups(self, count: int) -> list[FreeRunFit]:
+    def groups(self, count: int) -> list[StateSpaceFit]:
         """Return the fit in parts."""
         return [self.fit.part(group) for group in split(self.starts, count)]
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from sparsid.arrays import PLAINLY, Array
 from sparsid.bayes.cost import (
+    CostTerms,
     Evaluation,
     Problem,
     State,
-    Weights,
     evaluate,
     step,
 )
@@ -22,6 +22,7 @@ from sparsid.bayes.curvature import Curvature
 from sparsid.bayes.objective import OneStep, Regression
 from sparsid.bayes.prior import Prior, product_bound
 from sparsid.bayes.variance_rules import Rule
+from sparsid.fitting.course import LARGEST_DAMPING, SMALLEST_DAMPING, eased
 from sparsid.models.network import Network
 
 # Standardised outputs: below this the noise variance is round-off, not noise.
@@ -29,8 +30,6 @@ SMALLEST_NOISE = 1e-10
 START_DAMPING = 1.0
 # A promised fall below this share of the cost cannot be told from rounding.
 ROUND_OFF = 1e-13
-LARGEST_DAMPING = 1e12
-SMALLEST_DAMPING = 1e-8
 
 
 class Descent:
@@ -92,10 +91,10 @@ class Descent:
         return float(self.at.cost)
 
     @property
-    def weights(self) -> Weights:
+    def weights(self) -> CostTerms:
         """What the steps count."""
         volume = self.rule.volume if self.evidence_steps else 0.0
-        return Weights(self.rule.penalty, volume)
+        return CostTerms(self.rule.penalty, volume)
 
     @property
     def full(self) -> bool:
@@ -142,9 +141,8 @@ class Descent:
             at = self.evaluate(state)
             fall = self.cost - float(at.cost)
             if np.isfinite(fall) and fall > 0.0:
-                gain = fall / max(2.0 * float(promised), 1e-300)
-                self.damping *= max(1.0 / 3.0, 1.0 - (2.0 * min(gain, 1.0) - 1.0) ** 3)
-                self.damping = max(self.damping, SMALLEST_DAMPING)
+                gain = min(fall / max(2.0 * float(promised), 1e-300), 1.0)
+                self.damping = max(eased(self.damping, gain, max), SMALLEST_DAMPING)
                 self._growth = 2.0
                 self.state, self._at = state, at
                 return fall

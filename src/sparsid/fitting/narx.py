@@ -19,6 +19,7 @@ from sparsid.bayes.objective import OneStep, Regression
 from sparsid.bayes.posterior import LARGEST_PIECE, Posterior, posterior_of_rows
 from sparsid.bayes.prior import Prior
 from sparsid.bayes.variance_rules import Flat, SparseBayes
+from sparsid.checks import LARGEST_COUNT, number, whole
 from sparsid.data.pieces import stretches_of
 from sparsid.data.record import Record, check_compatible, value_range
 from sparsid.data.scaling import Scaling
@@ -27,20 +28,17 @@ from sparsid.fitting.descent import SMALLEST_NOISE
 from sparsid.fitting.narx_free_run import Refined, refine
 from sparsid.fitting.narx_one_step import Found
 from sparsid.fitting.narx_windows import windows_of
-from sparsid.fitting.progress import Progress, Report
-from sparsid.fitting.random_starts import identify_many
+from sparsid.fitting.random_starts import fit_starts
 from sparsid.fitting.settings import (
-    LARGEST_COUNT,
     Settings,
     make_lags,
     make_network,
     make_settings,
     make_window,
-    number,
-    whole,
 )
 from sparsid.models.narx import Lags, Recursion, regression_rows
 from sparsid.models.network import Network
+from sparsid.progress import Progress, ProgressCallback
 from sparsid.results.forecast import BandFactors, Channels, Forecast
 from sparsid.results.narx import Fitted
 from sparsid.results.narx_free_run import RunFitted
@@ -84,7 +82,7 @@ class _Common(NamedTuple):
 def fit_records(
     params: dict[str, Any],
     records: list[Record],
-    report: Report | None = None,
+    progress: ProgressCallback | None = None,
     scheduler: str | None = None,
 ) -> Fitted:
     """Return the model fitted to the one-step error, or then to the free run.
@@ -112,7 +110,7 @@ def fit_records(
     seed = whole("seed", params["seed"], 0, 2**32 - 1)
     common = _Common(network, lags, segments, scaling)
     with jax.enable_x64(True):
-        found = identify_many(
+        found = fit_starts(
             network,
             rows,
             settings,
@@ -120,40 +118,30 @@ def fit_records(
             starts=starts,
             workers=workers,
             scheduler=scheduler,
-            report=report,
+            progress=progress,
         )
         if objective == "one-step":
             best = choose_start(found, settings)
             fitted = _finish(found[best], rows, settings, common)
-            # Without the bands of a prediction, which are dear for a wide network.
-            made = _outputs(
-                fitted.network, fitted.params, rows.z[:, found[best].columns]
-            )
-            error = np.sqrt(((rows.y - made) ** 2).mean(0))
-            one_step = scaling.unscale_y_std(error).tolist()
+            errors = {"one_step_rmse": _row_errors(fitted, found[best], rows)}
         else:
             stretches = usable_stretches(records, lags)
             refined = [
-                _refined(f, common, stretches, window, settings, k, report)
+                _refined(f, common, stretches, window, settings, k, progress)
                 for k, f in enumerate(found)
             ]
             found = [r.found for r in refined]
             best = choose_start(found, settings)
             fitted = _finish_run(refined[best], window, common)
-            one_step = _error(segments, fitted.predict)
-            fitted.details.update(
-                objective=objective,
-                window=window,
-                free_run_rmse=_error(segments, partial(fitted.simulate, samples=0)),
-            )
-    notes = _approximations(found[best], settings, objective) + notes
+            errors = _run_errors(fitted, segments)
+            fitted.details.update(objective=objective, window=window)
     fitted.details.update(
-        one_step_rmse=one_step,
+        **errors,
         samples=sum(len(r) for r in records),
         rows=len(rows.y),
         records=len(records),
         segments=len(segments),
-        notes=notes,
+        notes=_approximations(found[best], settings, objective) + notes,
         range=value_range(segments),
         chosen_start=best,
         starts=[_start_facts(f) for f in found],
@@ -161,10 +149,26 @@ def fit_records(
     return fitted
 
 
+def _row_errors(fitted: Fitted, found: Found, rows: Regression) -> list[float]:
+    """Return the one-step errors, without bands: they take long for a wide network."""
+    made = _outputs(fitted.network, fitted.params, rows.z[:, found.columns])
+    error = np.sqrt(((rows.y - made) ** 2).mean(0))
+    errors: list[float] = fitted.scaling.unscale_y_std(error).tolist()
+    return errors
+
+
+def _run_errors(fitted: Fitted, segments: list[Record]) -> dict[str, list[float]]:
+    """Return the errors one step ahead and in free run."""
+    return {
+        "free_run_rmse": _error(segments, partial(fitted.simulate, samples=0)),
+        "one_step_rmse": _error(segments, fitted.predict),
+    }
+
+
 def usable_segments(
     records: list[Record], lags: Lags
 ) -> tuple[list[Record], list[str]]:
-    """Return gap-free stretches long enough for the lags, and what was left out."""
+    """Return segments long enough for the lags, and what was left out."""
     segments, notes = [], []
     for number_, record in enumerate(records, 1):
         name = record.name or f"record {number_}"
@@ -231,12 +235,12 @@ def _refined(
     window: int | None,
     settings: Settings,
     start: int,
-    report: Report | None,
+    progress: ProgressCallback | None,
 ) -> Refined:
     """Return a start, fitted to its free run."""
 
-    def told(progress: Progress) -> bool | None:
-        return None if report is None else report(replace(progress, start=start))
+    def told(step: Progress) -> bool | None:
+        return None if progress is None else progress(replace(step, start=start))
 
     lags = common.lags
     recursion = Recursion.of([lags.table[k] for k in found.columns], lags.n_outputs)

@@ -11,7 +11,6 @@ than what went in.
 
 from __future__ import annotations
 
-import time
 from typing import NamedTuple
 
 import jax
@@ -21,22 +20,23 @@ from numpy.typing import NDArray
 
 from sparsid.bayes.cost import Problem, State
 from sparsid.bayes.curvature import WHOLE
-from sparsid.bayes.curvature.forms import scales, unflatten
+from sparsid.bayes.curvature.pieces import scales, unflatten
 from sparsid.bayes.noise import Noise
 from sparsid.bayes.objective import FreeRun
-from sparsid.bayes.posterior import LARGEST_COVARIANCE, Posterior, of_system
+from sparsid.bayes.posterior import Posterior, of_system
+from sparsid.bayes.run_priors import start_outputs_prior
 from sparsid.bayes.variance_rules import SparseBayes
 from sparsid.data.runs import Runs
-from sparsid.errors import InputError
 from sparsid.fitting import batch_descent, pruning, saliency
-from sparsid.fitting.narx_one_step import Found
-from sparsid.fitting.narx_windows import Windows
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Progress, Report
+from sparsid.fitting.course import Course, Look, Stopped, Window
+from sparsid.fitting.narx_one_step import Found, by_part
+from sparsid.fitting.narx_windows import Windows, check_size
 from sparsid.fitting.settings import Settings
 from sparsid.models.narx import Recursion
 from sparsid.models.narx_feedback import Feedback
 from sparsid.models.network import REGRESSORS
+from sparsid.progress import ProgressCallback
+from sparsid.results.outcome import Outcome
 
 # By how much a run is first pulled towards what was measured, the gain below which it
 # may be let go, and the cycles at each gain.
@@ -50,17 +50,7 @@ STEPS = 2
 START_INNOVATION, START_PHI = 1e-4, 2.0
 # Looks for the noise of the one-step network's own run.
 NOISE_LOOKS = 20
-# Leaps of the noise, as many as there are directions of its search: logarithms of the
-# white part and the innovations, and of the odds of the correlation. So often.
-LEAPS = (
-    (0, 0, 0),
-    *((white, 0, 0) for white in (-3, 3, 6, 9)),
-    *((0, innovation, 0) for innovation in (-3, 3)),
-    *((0, 0, phi) for phi in (-4, -2, 2)),
-    (6, -1, 0),
-    (6, -1, -2),
-    (9, -1, -2),
-)
+# Cycles from one leap of the noise to the next.
 LEAP_EVERY = 5
 # Cycles over which the fall of the cost is judged.
 WINDOW = 6
@@ -69,8 +59,6 @@ WINDOW = 6
 LARGEST_RISE = 10.0
 # A removal gets so many cycles to win the cost back.
 REFIT_CYCLES = 4
-# Copies of all sensitivities that an evaluation holds.
-SENSITIVITY_COPIES = 3.0
 
 
 class Refined(NamedTuple):
@@ -91,17 +79,13 @@ class Refined(NamedTuple):
     start_std: NDArray[np.float64]
 
 
-class _Stop(Exception):  # noqa: N818
-    """The caller asked for an end."""
-
-
 def refine(
     found: Found,
     recursion: Recursion,
     windows: Windows,
     settings: Settings,
     total: int,
-    report: Report | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Refined:
     """Return the network of a one-step fit, fitted to its free run.
 
@@ -111,13 +95,13 @@ def refine(
         Where the regressors that are left come from.
     total
         Weights before any pruning, biases not counted.
-    report
+    progress
         Called after every cycle; if it returns True the fit ends there.
     """
-    return _Refinement(found, recursion, windows, settings, total, report).run()
+    return _RunFit(found, recursion, windows, settings, total, progress).run()
 
 
-class _Refinement:
+class _RunFit:
     """The second stage of a start; the network's weights are the *head* of a state."""
 
     def __init__(
@@ -127,20 +111,18 @@ class _Refinement:
         windows: Windows,
         settings: Settings,
         total: int,
-        report: Report | None,
+        progress: ProgressCallback | None,
     ) -> None:
         self.before, self.windows = found, windows
-        self.settings, self.total, self.report = settings, total, report
-        self.began = time.perf_counter()
+        self.settings, self.total = settings, total
+        self.course = Course(settings.max_cycles, progress, found.seconds)
         self.model = Feedback(found.network, recursion, len(windows.starts))
-        _check_size(self.model, windows, settings.memory_limit)
+        check_size(self.model, windows, settings.memory_limit)
         self.problem = Problem(FreeRun(self.model), WHOLE)
         self.rule = SparseBayes()
-        self.costs: list[float] = []
-        self.descent: batch_descent.Descent
+        self.descent: batch_descent.Members
         self.data: Runs
         self.ways = batch_descent.DIRECTIONS
-        self.figures: dict[str, list[float]] = {}
         self.structures = int(found.history["structure"][-1])
         self.start = self._start()
         self._pull(0.0, self.start)
@@ -165,7 +147,7 @@ class _Refinement:
                 if self.settings.prune and outcome is Outcome.CONVERGED:
                     self._prune()
                     outcome = self._converge()
-        except _Stop:
+        except Stopped:
             outcome = Outcome.STOPPED
             self._let_go()
         return self._finish(outcome)
@@ -192,7 +174,7 @@ class _Refinement:
         self.ways = batch_descent.WHITE_ALONE
         gain, shrink = FIRST_GAIN, SHRINK
         self._pull(gain, self.start)
-        while shrink < LARGEST_SHRINK and len(self.costs) < self.settings.max_cycles:
+        while shrink < LARGEST_SHRINK and self.course.cycles < self.settings.max_cycles:
             for _ in range(EASING):
                 self._cycle("ease in")
             here, data = self.descent, self.data
@@ -222,26 +204,27 @@ class _Refinement:
 
     def _converge(self) -> Outcome:
         """Cycle until the cost falls by less than the tolerance, window by window."""
-        costs = [self._cost()]
-        while len(self.costs) < self.settings.max_cycles:
-            if not np.isfinite(costs[-1]):
-                return Outcome.DIVERGED
-            if not len(costs) % LEAP_EVERY:
+        window = Window(WINDOW)
+
+        def cycle() -> None:
+            if not len(window.costs) % LEAP_EVERY:
                 self._look_far()
             self._cycle("fit run")
-            costs.append(self._cost())
-            if len(costs) > WINDOW:
-                fall = costs[-1 - WINDOW] - costs[-1]
-                if fall < WINDOW * self.settings.tolerance:
-                    return Outcome.CONVERGED
-        return Outcome.CYCLES
+
+        return self.course.run(cycle, self._look, window)
+
+    def _look(self) -> Look:
+        """Return where the fit is."""
+        cost = self._cost()
+        end = None if np.isfinite(cost) else Outcome.DIVERGED
+        return Look(cost, self.settings.tolerance, end=end)
 
     def _cycle(self, phase: str) -> None:
         self._descend()
         head, starts = self._here()
         settings = self.settings
         cut = pruning.threshold(head, settings.kappa_upsilon, settings.kappa_w)
-        cut = pruning.sweep(self.model.network, cut)
+        cut = pruning.clear_dead(self.model.network, cut)
         if _live(cut) != _live(head):
             self._adopt(cut, starts)
         self._record(phase)
@@ -259,7 +242,10 @@ class _Refinement:
         """Look for the noise in leaps: one part may have vanished, and be missed."""
         ones = jnp.ones_like(self.descent.stride)
         found = batch_descent.update_noise(
-            self.problem, self.descent._replace(stride=ones), self.data, LEAPS
+            self.problem,
+            self.descent._replace(stride=ones),
+            self.data,
+            batch_descent.LEAPS,
         )
         self.descent = found._replace(stride=self.descent.stride)
 
@@ -268,7 +254,7 @@ class _Refinement:
     def _prune(self) -> None:
         """Remove rows and weights as long as the evidence agrees."""
         share = 1.0
-        while len(self.costs) < self.settings.max_cycles:
+        while self.course.cycles < self.settings.max_cycles:
             head, starts = self._here()
             C = self._posterior().covariance
             assert C is not None
@@ -311,7 +297,9 @@ class _Refinement:
     def _with_starts(self, head: State, starts: NDArray[np.float64]) -> State:
         """Return the state of network and start outputs, as the only member."""
         state = State(
-            (*head.params, starts), (*head.prior, self.model.start_prior), head.noise
+            (*head.params, starts),
+            (*head.prior, start_outputs_prior(self.model)),
+            head.noise,
         )
         # Of one type throughout: programs are compiled for types as well.
         member: State = jax.tree.map(
@@ -319,7 +307,7 @@ class _Refinement:
         )
         return member
 
-    def _begun(self, state: State) -> batch_descent.Descent:
+    def _begun(self, state: State) -> batch_descent.Members:
         return batch_descent.begin(self.problem, state, self.data, 1.0)
 
     def _here(self) -> tuple[State, NDArray[np.float64]]:
@@ -351,7 +339,6 @@ class _Refinement:
         noise = np.asarray(head.noise.white + head.noise.coloured)
         gamma = self.descent.at.gamma
         assert gamma is not None
-        self.costs.append(cost)
         figures = {
             "cost": cost,
             "log_evidence": -0.5 * cost,
@@ -360,33 +347,17 @@ class _Refinement:
             "damping": float(self.descent.damping[0]),
             "structure": float(self.structures),
             "rows": float(self.windows.samples),
-            "seconds": self.before.seconds + time.perf_counter() - self.began,
+            "seconds": self.course.seconds,
         }
-        figures |= {f"noise{k}": float(v) for k, v in enumerate(noise, 1)}
-        pairs = zip(network.blocks, kept, strict=True)
-        figures |= {f"kept_{block.name}": float(count) for block, count in pairs}
-        for name, value in figures.items():
-            self.figures.setdefault(name, []).append(value)
-        if self.report is None:
-            return
-        progress = Progress(
-            phase,
-            len(self.costs),
-            self.settings.max_cycles,
-            cost,
-            noise,
-            figures["kept"],
-            figures["seconds"],
-        )
-        if self.report(progress):
-            raise _Stop
+        figures |= by_part(network, kept, noise)
+        self.course.record(phase, figures, noise)
 
     def _finish(self, outcome: Outcome) -> Refined:
         if not np.isfinite(self._cost()):
             outcome = Outcome.DIVERGED
         head, starts = self._here()
         network, model = self.model.network, self.model
-        head = pruning.sweep(network, head)
+        head = pruning.clear_dead(network, head)
         smaller, shrunk, chosen = pruning.shrink(network, head, exact=True)
         joint = self._posterior()
         C, std = joint.covariance, joint.std
@@ -408,11 +379,11 @@ class _Refinement:
             cost=self._cost(),
             outcome=outcome,
             history={
-                name: np.append(values, self.figures.get(name, []))
+                name: np.append(values, self.course.history.get(name, []))
                 for name, values in self.before.history.items()
             },
             weights_kept=kept,
-            seconds=self.before.seconds + time.perf_counter() - self.began,
+            seconds=self.course.seconds,
         )
         shape = (len(starts), model.recursion.output_lags, model.outputs)
         return Refined(
@@ -426,20 +397,3 @@ class _Refinement:
 def _live(state: State) -> list[bytes]:
     """Return which weights are left, to compare."""
     return [live.tobytes() for live in pruning.live_weights(state)]
-
-
-def _check_size(model: Feedback, windows: Windows, memory_limit: float) -> None:
-    """Refuse what would not fit in memory, before anything is allocated."""
-    weights = sum(n * m for n, m in model.network.shapes)
-    starts, samples = windows.starts.size, windows.filler.size
-    entries = samples * (weights + model.states) * 2 * (model.states + model.outputs)
-    entries += samples * model.outputs * (weights + starts)
-    needed = 8.0 * SENSITIVITY_COPIES * entries
-    if weights + starts > LARGEST_COVARIANCE or needed > memory_limit:
-        raise InputError(
-            f"the free run of {weights} weights over {len(windows.starts)} windows "
-            f"with {starts} start outputs needs about {needed / 1e9:.1f} GB, and may "
-            f"have {LARGEST_COVARIANCE} weights and start outputs together and "
-            f"{memory_limit / 1e9:g} GB: use longer windows or fewer output lags, or "
-            "raise memory_limit"
-        )

@@ -10,36 +10,25 @@ into each other after a short warm-up; removals are kept only if the evidence ag
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sparsid.arrays import PLAINLY, Array
+from sparsid.arrays import Array
 from sparsid.bayes.cost import State, log_evidence
-from sparsid.bayes.curvature import APPROXIMATE, Curvature, choose
+from sparsid.bayes.curvature import APPROXIMATE
 from sparsid.bayes.objective import Regression
-from sparsid.bayes.prior import start_prior
 from sparsid.bayes.variance_rules import Norm, SparseBayes
 from sparsid.fitting import pruning
-from sparsid.fitting.descent import Descent
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import History, Progress, Report
+from sparsid.fitting.course import Course, Look, Stopped, Window
 from sparsid.fitting.settings import Settings
-from sparsid.models.network import REGRESSORS, Network, Params
+from sparsid.fitting.working_network import WorkingNetwork
+from sparsid.models.network import REGRESSORS, Network
+from sparsid.progress import ProgressCallback
+from sparsid.results.outcome import Outcome
 
-# Variance of the noise at the start, of standardised outputs. A cold start at the true
-# noise stalls, at the output's variance it is slow.
-START_NOISE = 0.01
-# Rebuild the arrays when no more than this share of the weights' space is left: each
-# rebuild may cost a compilation.
-WORTH_SHRINKING = 0.8
 # At most this share of the rows is proposed for removal at once.
 LARGEST_SHARE = 0.5
 SHARE_GROWTH = 1.3
@@ -51,8 +40,6 @@ FIT_STEPS = 50
 FIT_TOLERANCE = 0.1
 # Cycles over which the fall of the cost is judged.
 WINDOW = 5
-# Beyond so many samples the tolerance grows with them: the same share of the noise.
-MANY_SAMPLES = 10_000
 
 
 class Found(NamedTuple):
@@ -75,31 +62,27 @@ class Found(NamedTuple):
     approximated: tuple[str, ...]
 
 
-class _Stop(Exception):  # noqa: N818
-    """The caller asked for an end."""
-
-
-def identify(
+def fit_one_step(
     network: Network,
     data: Regression,
     settings: Settings,
     *,
     key: Array,
-    report: Report | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Found:
     """Return the network identified from one random start.
 
     Parameters
     ----------
-    report
+    progress
         Called after every cycle; if it returns True the fit ends there.
     """
-    run = Identification(network, data, settings, key=key, report=report)
+    run = OneStepFit(network, data, settings, key=key, progress=progress)
     return run.run()
 
 
-class Identification:
-    """One run, from random weights to a pruned network."""
+class OneStepFit(WorkingNetwork):
+    """One fit, from random weights to a pruned network."""
 
     def __init__(
         self,
@@ -108,26 +91,10 @@ class Identification:
         settings: Settings,
         *,
         key: Array,
-        report: Report | None = None,
+        progress: ProgressCallback | None = None,
     ) -> None:
-        self.settings, self.report = settings, report
-        self.total = network.weights
-        self.columns = np.arange(network.axes[REGRESSORS])
-        self.began = time.perf_counter()
-        self.structures = 0
-        self.folded = False
-        self.asked = settings.curvature
-        self.approximated: list[str] = []
-        self.history = History()
-        params = _random_weights(network, key)
-        prior = start_prior(network, settings.kinds)
-        prior = settings.rule.start(prior, params, len(data.y))
-        noise = settings.noise
-        if noise is None:
-            level = START_NOISE if settings.rule.learns_noise else 1.0
-            noise = np.full(data.y.shape[1], level)
-        self.rows = data
-        self.descent = self._descent(network, data, State(params, prior, noise))
+        self.course = Course(settings.max_cycles, progress)
+        super().__init__(network, data, settings, key=key)
         if not settings.prune:
             # All rows at full width: refuse at once what does not fit in memory.
             _ = self.descent.problem
@@ -135,7 +102,7 @@ class Identification:
     @property
     def cycles(self) -> int:
         """Cycles so far."""
-        return len(self.history)
+        return self.course.cycles
 
     # -- the course of a run -------------------------------------------------------
 
@@ -148,7 +115,7 @@ class Identification:
                 outcome = self._guarded()
             else:
                 outcome = self._conventional()
-        except _Stop:
+        except Stopped:
             outcome = Outcome.STOPPED
             unfinished = not self.descent.evaluated and not self.folded
             if unfinished and self.settings.prune:
@@ -184,26 +151,6 @@ class Identification:
                 self._converge("fit part", until=self.settings.max_cycles // 2)
         return self._converge("fit")
 
-    @contextmanager
-    def _part_of_rows(self, most: int) -> Iterator[None]:
-        """Work on some of the rows, if there are many.
-
-        The cost of a wide network grows with the square and cube of the rows.
-        """
-        self._use_rows(_spread(len(self.rows.y), most))
-        try:
-            yield
-        finally:
-            self._use_rows(np.arange(len(self.rows.y)))
-
-    def _use_rows(self, chosen: NDArray[np.intp]) -> None:
-        if len(chosen) == len(self.descent.data.y):
-            return
-        d = self.descent
-        z, y = np.asarray(self.rows.z), np.asarray(self.rows.y)
-        part = Regression(z[chosen][:, self.columns], y[chosen])
-        self.descent = self._descent(d.network, part, d.state, damping=d.damping)
-
     def _algorithm_1(self) -> Outcome:
         """Fit to convergence, update, prune by thresholds, up to ``max_cycles``."""
         settings = self.settings
@@ -226,27 +173,17 @@ class Identification:
     def _converge(self, phase: str, until: int | None = None) -> Outcome:
         """Cycle until the cost falls by less than the tolerance, window by window."""
         steps = 1 if isinstance(self.settings.rule, Norm) else self.settings.steps
-        costs, name = [self._judged_cost()], self._curvature_name
-        limit = self.settings.max_cycles if until is None else until
-        while self.cycles < limit:
-            self._cycle(phase, steps)
-            if self._curvature_name != name:
-                # Costs of another curvature are no measure of this one's.
-                costs, name = [], self._curvature_name
-            costs.append(self._judged_cost())
-            if not self._kept():
-                return Outcome.PRUNED
-            if len(costs) > WINDOW:
-                fall = costs[-1 - WINDOW] - costs[-1]
-                if fall < WINDOW * self._tolerance:
-                    return Outcome.CONVERGED
-        return Outcome.CYCLES
 
-    @property
-    def _tolerance(self) -> float:
-        """The fall of the cost in a cycle that no longer counts."""
-        samples = int(self.descent.data.y.size)
-        return self.settings.tolerance * max(1.0, samples / MANY_SAMPLES)
+        def cycle() -> None:
+            self._cycle(phase, steps)
+
+        return self.course.run(cycle, self._look, Window(WINDOW), limit=until)
+
+    def _look(self) -> Look:
+        """Return where the fit is; costs of two curvatures are not comparable."""
+        end = None if self._kept() else Outcome.PRUNED
+        measure = self._curvature_name
+        return Look(self._judged_cost(), self._tolerance, measure, end)
 
     def _cycles(self, phase: str, count: int, steps: int) -> None:
         """Run some cycles, within the limit."""
@@ -263,37 +200,6 @@ class Identification:
         self._record(phase)
 
     # -- structure -----------------------------------------------------------------
-
-    def _fold(self) -> None:
-        """Fold redundant neurons into the others."""
-        network, state = self._here()
-        data = self._some_rows()
-        tolerance = self.settings.fold_tolerance
-        self._adopt(pruning.fold_redundant(network, state, data, tolerance))
-        self._shrink()
-        self.folded = True
-
-    def _thresholded(self) -> State:
-        network, state = self._here()
-        settings = self.settings
-        cut = pruning.threshold(state, settings.kappa_upsilon, settings.kappa_w)
-        return pruning.sweep(network, cut)
-
-    def _here(self) -> tuple[Network, State]:
-        """Return network and state as the moves want them, in NumPy."""
-        return self.descent.network, jax.device_get(self.descent.state)
-
-    def _some_rows(self) -> Regression:
-        """Return the data that changes of structure are worked out on.
-
-        Of very many rows, some spread over all; the evidence is asked about all.
-        """
-        data = self.descent.data
-        chosen = _spread(len(data.y), self.settings.settling_rows)
-        if len(chosen) < len(data.y):
-            data = Regression(data.z[chosen], data.y[chosen])
-        found: Regression = jax.device_get(data)
-        return found
 
     def _prune(self) -> None:
         """Remove shares of rows and neurons as long as the evidence agrees."""
@@ -343,116 +249,33 @@ class Identification:
         self._record("prune")
         return agreed
 
-    def _shrink(self) -> None:
-        """Rebuild smaller arrays if that saves enough."""
-        wide, state = self._here()
-        network, state, chosen = pruning.shrink(wide, state)
-        if _size(network) > WORTH_SHRINKING * _size(wide):
-            return
-        self.columns = self.columns[chosen[REGRESSORS]]
-        data = self.descent.data
-        data = Regression(data.z[:, chosen[REGRESSORS]], data.y)
-        self.descent = self._descent(network, data, state, damping=self.descent.damping)
-
-    def _adopt(self, state: State) -> bool:
-        """Go on from a state with weights removed; return whether there are any."""
-        d = self.descent
-        before = pruning.live_weights(jax.device_get(d.state))
-        after = pruning.live_weights(state)
-        if all(np.array_equal(a, b) for a, b in zip(before, after, strict=True)):
-            return False
-        self.descent = self._descent(d.network, d.data, state, damping=d.damping)
-        return True
-
     # -- bookkeeping ---------------------------------------------------------------
-
-    def _descent(
-        self, network: Network, data: Regression, state: State, **more: float
-    ) -> Descent:
-        s, asked = self.settings, self.asked
-        self.structures += 1
-
-        def curvature() -> Curvature:
-            # Without a log-determinant a product bound of the variances serves too.
-            product = "row+column" if s.rule.volume == 0.0 else "added"
-            kinds = tuple(product if p.kind == "added" else p.kind for p in state.prior)
-            rows = data.y.size
-            chosen = choose(asked, s.form, network, kinds, rows, s.memory_limit)
-            approximate = chosen.name in APPROXIMATE and s.curvature == "auto"
-            if approximate and chosen.name not in self.approximated:
-                self.approximated.append(chosen.name)
-            return chosen
-
-        return Descent(
-            network,
-            curvature,
-            jax.tree.map(jnp.asarray, data),
-            s.rule,
-            jax.tree.map(jnp.asarray, state),
-            evidence_steps=s.algorithm == "guarded",
-            fixed_noise=s.noise is not None,
-            **more,
-        )
-
-    @property
-    def _curvature_name(self) -> str:
-        return self.descent.problem.curvature.name
-
-    def _kept(self) -> int:
-        network, state = self._here()
-        return sum(pruning.kept_weights(network, state))
-
-    def _full_cost(self) -> float:
-        """Return the cost with the log-determinant, whatever the steps count."""
-        d = self.descent
-        extra = (d.rule.volume - d.weights.volume) * float(d.at.log_det)
-        return d.cost + extra
-
-    def _judged_cost(self) -> float:
-        """Return the cost in units of -2 log likelihood, noise learnt or not.
-
-        With noise and penalty in a fixed ratio the best noise for both has the cost
-        ``N log(||r||^2 + penalty)``.
-        """
-        d = self.descent
-        if d.rule.learns_noise or d.fixed_noise:
-            return self._full_cost()
-        constant = len(d.data.y) * float(np.log(2 * np.pi * d.state.noise).sum())
-        return float(d.data.y.size * np.log(max(d.cost - constant, 1e-300)))
 
     def _record(self, phase: str) -> None:
         """Keep the history, tell the caller, stop if asked."""
-        d = self.descent
-        network, state = self._here()
+        d, (network, state) = self.descent, self._here()
         kept = pruning.kept_weights(network, state)
-        self.history.add(
-            d,
-            cost=self._full_cost(),
-            kept={b.name: n for b, n in zip(network.blocks, kept, strict=True)},
-            total=self.total,
-            structure=self.structures,
-            seconds=time.perf_counter() - self.began,
-        )
-        if self.report is None:
-            return
-        progress = Progress(
-            phase,
-            self.cycles,
-            self.settings.max_cycles,
-            self.history.last("cost"),
-            state.noise,
-            self.history.last("kept"),
-            self.history.last("seconds"),
-        )
-        if self.report(progress):
-            raise _Stop
+        at, rows = d.at, len(d.data.y)
+        effective = 0.0 if at.gamma_outputs is None else float(at.gamma_outputs.sum())
+        figures = {
+            "cost": self._full_cost(),
+            "log_evidence": log_evidence(d.rule, at, np.asarray(state.noise), rows),
+            "kept": sum(kept) / self.total,
+            "effective_weights": effective,
+            "damping": d.damping,
+            "structure": float(self.structures),
+            "rows": float(rows),
+            "seconds": self.course.seconds,
+        }
+        figures |= by_part(network, kept, state.noise)
+        self.course.record(phase, figures, state.noise)
 
     def _finish(self, outcome: Outcome) -> Found:
         d = self.descent
         if not np.isfinite(d.cost):
             outcome = Outcome.DIVERGED
         network, state = self._here()
-        state = pruning.sweep(network, state)
+        state = pruning.clear_dead(network, state)
         network, state, chosen = pruning.shrink(network, state, exact=True)
         kept = sum(pruning.kept_weights(network, state))
         if kept == 0 and outcome is not Outcome.STOPPED:
@@ -464,24 +287,18 @@ class Identification:
             log_evidence(d.rule, d.at, d.state.noise, len(d.data.y)),
             self._full_cost(),
             outcome,
-            self.history.arrays(),
+            self.course.arrays(),
             kept,
-            time.perf_counter() - self.began,
+            self.course.seconds,
             self._curvature_name,
             tuple(self.approximated),
         )
 
 
-@partial(jax.jit, static_argnames="network", compiler_options=PLAINLY)
-def _random_weights(network: Network, key: Array) -> Params:
-    """Return the weights that a run begins with."""
-    return network.init(key=key)
-
-
-def _spread(rows: int, most: int) -> NDArray[np.intp]:
-    """Return all rows, or so many spread over them."""
-    return np.linspace(0, rows - 1, min(most, rows)).round().astype(np.intp)
-
-
-def _size(network: Network) -> int:
-    return sum(n * m for n, m in network.shapes)
+def by_part(
+    network: Network, kept: Sequence[int], noise: ArrayLike
+) -> dict[str, float]:
+    """Return figures of every output and weight block, by name."""
+    figures = {f"noise{k}": float(v) for k, v in enumerate(np.asarray(noise), 1)}
+    pairs = zip(network.blocks, kept, strict=True)
+    return figures | {f"kept_{block.name}": float(count) for block, count in pairs}

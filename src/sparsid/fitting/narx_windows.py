@@ -11,11 +11,16 @@ import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 
+from sparsid.bayes.posterior import LARGEST_COVARIANCE
 from sparsid.data.record import Record
 from sparsid.data.runs import Runs
 from sparsid.data.scaling import Scaling
+from sparsid.errors import InputError
 from sparsid.models.narx import Recursion, output_history, regression_rows
-from sparsid.models.narx_feedback import Rows
+from sparsid.models.narx_feedback import Feedback, Rows
+
+# Copies of all sensitivities that an evaluation holds.
+SENSITIVITY_COPIES = 3.0
 
 
 class Windows(NamedTuple):
@@ -127,3 +132,20 @@ def _between(values: NDArray[np.float64]) -> NDArray[np.float64]:
     if not seen.size:
         return np.zeros_like(values)
     return np.interp(np.arange(len(values)), seen, values[seen])
+
+
+def check_size(model: Feedback, windows: Windows, memory_limit: float) -> None:
+    """Refuse what would not fit in memory, before anything is allocated."""
+    weights = sum(n * m for n, m in model.network.shapes)
+    starts, samples = windows.starts.size, windows.filler.size
+    entries = samples * (weights + model.states) * 2 * (model.states + model.outputs)
+    entries += samples * model.outputs * (weights + starts)
+    needed = 8.0 * SENSITIVITY_COPIES * entries
+    if weights + starts > LARGEST_COVARIANCE or needed > memory_limit:
+        raise InputError(
+            f"the free run of {weights} weights over {len(windows.starts)} windows "
+            f"with {starts} start outputs needs about {needed / 1e9:.1f} GB, and may "
+            f"have {LARGEST_COVARIANCE} weights and start outputs together and "
+            f"{memory_limit / 1e9:g} GB: use longer windows or fewer output lags, or "
+            "raise memory_limit"
+        )

@@ -65,7 +65,7 @@ def kept_weights(network: Network, state: State) -> list[int]:
 # -- removal -----------------------------------------------------------------------
 
 
-def sweep(network: Network, state: State) -> State:
+def clear_dead(network: Network, state: State) -> State:
     """Remove every neuron and regressor that no longer carries a weight.
 
     A neuron without incoming weights still emits ``f(bias)``: its constant goes into
@@ -188,7 +188,7 @@ def fold_redundant(
             if change <= tolerance:
                 state = folded
                 break
-    return sweep(network, state)
+    return clear_dead(network, state)
 
 
 # -- candidates for removal --------------------------------------------------------
@@ -249,7 +249,7 @@ def remove(
             keep = np.ones(live.shape, bool)
             keep[tuple(np.transpose(cells))] = False
             state = drop_weights(state, b, keep)
-    return sweep(network, state)
+    return clear_dead(network, state)
 
 
 def _unexplained(signals: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,16 +11,16 @@ import jax
 from threadpoolctl import threadpool_limits
 
 from sparsid.bayes.objective import Regression
-from sparsid.fitting.narx_one_step import Found, identify
-from sparsid.fitting.progress import Progress, Report
+from sparsid.fitting.narx_one_step import Found, fit_one_step
 from sparsid.fitting.settings import Settings
 from sparsid.models.network import Network
-from sparsid.parallel.pool import hire
+from sparsid.parallel.pool import open_pool
+from sparsid.progress import Progress, ProgressCallback
 
 log = logging.getLogger(__name__)
 
 
-def identify_many(
+def fit_starts(
     network: Network,
     data: Regression,
     settings: Settings,
@@ -29,7 +29,7 @@ def identify_many(
     starts: int,
     workers: int | None = None,
     scheduler: str | None = None,
-    report: Report | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[Found]:
     """Return the results of all starts, in the order of their seeds.
 
@@ -48,7 +48,7 @@ def identify_many(
     """
     args = (network, data, settings, seed)
     if starts == 1 and scheduler is None:
-        return [identify_start(*args, 0, report=report)]
+        return [fit_start(*args, 0, progress=progress)]
     stopped = False
 
     def tasks() -> Iterator[tuple[Any, ...]]:
@@ -58,17 +58,17 @@ def identify_many(
                 return
             yield (*args, start)
 
-    def told(start: int, progress: Progress) -> bool:
+    def told(start: int, step: Progress) -> bool:
         nonlocal stopped
-        progress = replace(progress, starts=starts)
-        if report is not None and report(progress):
+        step = replace(step, starts=starts)
+        if progress is not None and progress(step):
             stopped = True
         return stopped
 
     found: dict[int, Found] = {}
     deaths: list[ChildProcessError] = []
-    with hire(scheduler, workers) as crew:
-        for start, answer in crew.run(identify_start, tasks(), report=told):
+    with open_pool(scheduler, workers) as pool:
+        for start, answer in pool.run(fit_start, tasks(), progress=told):
             if isinstance(answer, ChildProcessError):
                 deaths.append(answer)
             else:
@@ -82,22 +82,22 @@ def identify_many(
     return [found[start] for start in sorted(found)]
 
 
-def identify_start(
+def fit_start(
     network: Network,
     data: Regression,
     settings: Settings,
     seed: int,
     start: int,
     *,
-    report: Report | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Found:
     """Return the result of one start, in this process."""
 
-    def told(progress: Progress) -> bool | None:
-        return None if report is None else report(replace(progress, start=start))
+    def told(step: Progress) -> bool | None:
+        return None if progress is None else progress(replace(step, start=start))
 
     # The switch to 64 bit is per thread. Threads of LAPACK's own would go on spinning
     # between two calls, on the cores that the products need.
     with jax.enable_x64(True), threadpool_limits(1, user_api="blas"):
         key = jax.random.fold_in(jax.random.key(seed), start)
-        return identify(network, data, settings, key=key, report=told)
+        return fit_one_step(network, data, settings, key=key, progress=told)

@@ -16,14 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.bayes.cost import State
-from sparsid.bayes.curvature.forms import unflatten
+from sparsid.bayes.curvature.pieces import unflatten
 from sparsid.fitting.pruning import (
     Candidate,
     Mask,
+    clear_dead,
     cut,
     drop_weights,
     live_weights,
-    sweep,
 )
 from sparsid.models.network import Network
 
@@ -83,7 +83,7 @@ def remove(
             state = drop_weights(state, b, keep)
         rows: Mask = np.array(keep.any(1))
         state = cut(state, b, rows, np.ones(keep.shape[1], np.bool_))
-    return sweep(network, state), start
+    return clear_dead(network, state), start
 
 
 def _rise(

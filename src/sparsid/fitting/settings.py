@@ -14,6 +14,14 @@ from sparsid.bayes.curvature import APPROXIMATE, CURVATURES, FORMS
 from sparsid.bayes.curvature.choice import DEFAULT_MEMORY_LIMIT
 from sparsid.bayes.prior import resolve_kinds
 from sparsid.bayes.variance_rules import Constant, Flat, Norm, Rule, SparseBayes
+from sparsid.checks import (
+    LARGEST_COUNT,
+    LARGEST_LAG,
+    number,
+    one_of,
+    whole,
+    yes_or_no,
+)
 from sparsid.errors import InputError
 from sparsid.models.narx import Lags
 from sparsid.models.network import ACTIVATIONS, Network
@@ -23,10 +31,8 @@ OBJECTIVES = ("one-step", "simulation", "windows")
 # Length of a window if none is given, in largest lags.
 WINDOW_LAGS = 10
 METHODS = ("sparse-bayes", "none", "ridge", "lasso", "group-lasso")
-# Settings beyond these are slips of the keyboard, not models.
-LARGEST_LAG = 10_000
+# A wider layer is a slip of the keyboard, not a model.
 LARGEST_WIDTH = 100_000
-LARGEST_COUNT = 10_000_000
 # Weights, gradient, step and their copies, in double precision.
 BYTES_PER_WEIGHT = 64
 
@@ -243,41 +249,3 @@ def _rule(method: str, strength: float | None) -> Rule:
     if method == "sparse-bayes":
         return SparseBayes(value)
     return Constant(value) if method == "ridge" else Norm(value)
-
-
-# -- single values -------------------------------------------------------------------
-
-
-def whole(name: str, value: Any, smallest: int, largest: int) -> int:
-    """Return a whole number within bounds, or say what is wrong with it."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InputError(f"{name}={value!r}: give a whole number")
-    if not smallest <= int(value) <= largest:
-        raise InputError(
-            f"{name}={value}: give a whole number from {smallest} to {largest}"
-        )
-    return int(value)
-
-
-def number(name: str, value: Any, smallest: float) -> float:
-    """Return a finite number that is not too small, or say what is wrong with it."""
-    good = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not good or not np.isfinite(value) or value < smallest:
-        raise InputError(f"{name}={value!r}: give a number of {smallest:g} or more")
-    return float(value)
-
-
-def yes_or_no(name: str, value: Any) -> bool:
-    """Return a truth value; a word such as "no" would count as true."""
-    if not isinstance(value, bool | np.bool_):
-        raise InputError(f"{name}={value!r}: give True or False")
-    return bool(value)
-
-
-def one_of(name: str, value: Any, known: Any) -> str:
-    """Return a known name, or list those that are."""
-    if value not in tuple(known):
-        raise InputError(
-            f"{name}={value!r} is not known: choose one of {', '.join(known)}"
-        )
-    return str(value)

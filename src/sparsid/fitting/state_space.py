@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,6 +18,7 @@ from sparsid.bayes.noise import Noise
 from sparsid.bayes.objective import FreeRun
 from sparsid.bayes.posterior import of_system
 from sparsid.bayes.prior import Prior, resolve_kinds
+from sparsid.bayes.run_priors import state_space_prior
 from sparsid.bayes.variance_rules import SparseBayes
 from sparsid.data.pieces import runs_of, stretches_of
 from sparsid.data.record import Record, value_range
@@ -26,9 +26,8 @@ from sparsid.data.runs import Runs
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
 from sparsid.fitting import batch_descent
-from sparsid.fitting.member_groups import run_apart, split
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Progress, Report
+from sparsid.fitting.course import Course, Look, Stopped, Window
+from sparsid.fitting.member_batches import run_apart, split
 from sparsid.fitting.pruning import threshold
 from sparsid.fitting.state_space_structure import (
     StateSettings,
@@ -38,9 +37,12 @@ from sparsid.fitting.state_space_structure import (
 )
 from sparsid.models.network import Params
 from sparsid.models.state_space import StateNetwork
-from sparsid.parallel.pool import Crew
-from sparsid.results.ensemble import Ensemble, member_runs
+from sparsid.parallel.pool import Pool
+from sparsid.progress import ProgressCallback
+from sparsid.results.ensemble import Ensemble
+from sparsid.results.ensemble_runs import member_runs
 from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.outcome import Outcome
 
 # Noise at the start: logarithms of scaled variances, and of the odds of phi.
 START_NOISE = (-3.0, -4.5, 2.0)
@@ -63,8 +65,8 @@ VANISHED = 1e-8
 def fit_free_run(
     params: dict[str, Any],
     records: list[Record],
-    report: Report | None = None,
-    crew: Crew | None = None,
+    progress: ProgressCallback | None = None,
+    pool: Pool | None = None,
 ) -> Ensemble:
     """Return the ensemble fitted to the free-run error over all records.
 
@@ -72,7 +74,7 @@ def fit_free_run(
     ----------
     params
         The estimator's settings by name.
-    crew
+    pool
         Does it, the members in as many groups as it has hands; None: this process.
     """
     settings, stretches = prepared(params, records)
@@ -82,12 +84,14 @@ def fit_free_run(
         data = runs_of(stretches, scaling)
         model, notes = structure_of(settings, stretches, scaling)
         everything = np.repeat(data.measured[None], settings.starts, axis=0)
-        run = FreeRunFit(model, data._replace(measured=everything), settings, report)
-        if crew is None:
+        run = StateSpaceFit(
+            model, data._replace(measured=everything), settings, progress
+        )
+        if pool is None:
             outcome, found = run.run(), run.found()
         else:
-            groups = [run.part(g) for g in split(settings.starts, crew.size)]
-            ((parts, outcome, found, failure),) = run_apart([groups], crew, report)
+            groups = [run.part(g) for g in split(settings.starts, pool.size)]
+            ((parts, outcome, found, failure),) = run_apart([groups], pool, progress)
             if failure is not None:
                 raise failure
             run.join(parts)
@@ -127,7 +131,7 @@ class _Member(NamedTuple):
     kept: int
 
 
-class FreeRunFit:
+class StateSpaceFit:
     """One fit of all starts together, or of those with some numbers.
 
     Can be pickled between two runs, to go on elsewhere.
@@ -138,7 +142,7 @@ class FreeRunFit:
         model: StateNetwork,
         data: Runs,
         settings: StateSettings,
-        report: Report | None = None,
+        progress: ProgressCallback | None = None,
         *,
         phase: str = "free run",
         numbers: range | None = None,
@@ -146,16 +150,16 @@ class FreeRunFit:
         self.model, self.data, self.settings = model, data, settings
         self.phase = phase
         self.numbers = range(settings.starts) if numbers is None else numbers
-        self.report, self.spent = report, 0.0
+        self.course = Course(settings.max_cycles, progress)
+        self.window = Window(WINDOW)
         self.problem = Problem(FreeRun(model), WHOLE)
         self.rule = SparseBayes()
         self.total = self._weights(self._prior())
         self.costs: list[NDArray[np.float64]] = []
-        self.history: dict[str, list[float]] = {}
-        self.descent: batch_descent.Descent | None = None
+        self.descent: batch_descent.Members | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {**vars(self), "report": None, "data": jax.device_get(self.data)}
+        kept = {**vars(self), "data": jax.device_get(self.data)}
         if self.descent is not None:
             kept["descent"] = jax.device_get(_bare(self.descent))
         return kept
@@ -163,7 +167,16 @@ class FreeRunFit:
     @property
     def cycles(self) -> int:
         """Cycles so far."""
-        return len(self.costs)
+        return self.course.cycles
+
+    @property
+    def progress(self) -> ProgressCallback | None:
+        """Called after every cycle; if it returns True the fit ends there."""
+        return self.course.progress
+
+    @progress.setter
+    def progress(self, callback: ProgressCallback | None) -> None:
+        self.course.progress = callback
 
     def run(self, least: int = 0) -> Outcome:
         """Cycle until the cost of every member has settled.
@@ -173,37 +186,38 @@ class FreeRunFit:
         least
             Cycles before which they do not count as settled.
         """
-        self.began = time.perf_counter() - self.spent
-        outcome = self._cycle(least)
-        self.spent = time.perf_counter() - self.began
-        return outcome
-
-    def _cycle(self, least: int) -> Outcome:
-        settings, problem, data = self.settings, self.problem, self.data
         self.descent = self._present()
-        for cycle in range(self.cycles, settings.max_cycles):
-            if cycle == WARM_UP:
-                self.descent = batch_descent.count_volume(
-                    problem, self.descent, data, 1.0
-                )
-            for _ in range(STEPS):
-                self.descent = batch_descent.take_step(problem, self.descent, data)
-            ways = batch_descent.DIRECTIONS if cycle % 2 else None
-            if cycle >= SETTLING:
-                self.descent = batch_descent.update(
-                    problem, self.rule, self.descent, data, ways
-                )
-            elif ways is not None:
-                self.descent = batch_descent.update_noise(
-                    problem, self.descent, data, ways
-                )
-            if self._told():
-                return Outcome.STOPPED
-            if self.cycles >= least and self._settled():
-                return Outcome.CONVERGED
-        return Outcome.CYCLES
+        # Costs before the log-determinant counts are another measure, and settle
+        # nothing.
+        least = max(least, WARM_UP + 1)
+        try:
+            return self.course.run(self._cycle, self._look, self.window, least=least)
+        except Stopped:
+            return Outcome.STOPPED
 
-    def _present(self) -> batch_descent.Descent:
+    def _cycle(self) -> None:
+        """Take some steps, update variances and noise, record it."""
+        assert self.descent is not None
+        d, problem, data, cycle = self.descent, self.problem, self.data, self.cycles
+        if cycle == WARM_UP:
+            d = batch_descent.count_volume(problem, d, data, 1.0)
+        for _ in range(STEPS):
+            d = batch_descent.take_step(problem, d, data)
+        ways = batch_descent.DIRECTIONS if cycle % 2 else None
+        if cycle >= SETTLING:
+            d = batch_descent.update(problem, self.rule, d, data, ways)
+        elif ways is not None:
+            d = batch_descent.update_noise(problem, d, data, ways)
+        self.descent = d
+        self._record()
+
+    def _look(self) -> Look:
+        """Return where the members are."""
+        assert self.descent is not None
+        counted = float(self.descent.volume)
+        return Look(self.descent.cost, self.settings.tolerance, counted)
+
+    def _present(self) -> batch_descent.Members:
         """Return where the members are: at their start, or where they were left."""
         d = self.descent
         if d is None:
@@ -212,27 +226,26 @@ class FreeRunFit:
             return batch_descent.count_volume(self.problem, d, self.data, d.volume)
         return d
 
-    def part(self, numbers: range) -> FreeRunFit:
+    def part(self, numbers: range) -> StateSpaceFit:
         """Return the fit of some of the members, which has not begun."""
         measured = self.data.measured[numbers.start : numbers.stop]
         data = self.data._replace(measured=measured)
-        return FreeRunFit(
+        return StateSpaceFit(
             self.model, data, self.settings, phase=self.phase, numbers=numbers
         )
 
-    def join(self, parts: list[FreeRunFit]) -> None:
+    def join(self, parts: list[StateSpaceFit]) -> None:
         """Take over the course that the members of all parts have gone together."""
         begun = [part for part in parts if part.cycles]
         for cycle in range(min((part.cycles for part in begun), default=0)):
             self.costs.append(np.concatenate([part.costs[cycle] for part in begun]))
             at = [
-                {name: values[cycle] for name, values in part.history.items()}
+                {name: values[cycle] for name, values in part.course.history.items()}
                 for part in begun
             ]
             best = at[_lowest(np.array([figures["cost"] for figures in at]))]
             best["seconds"] = max(figures["seconds"] for figures in at)
-            for name, value in best.items():
-                self.history.setdefault(name, []).append(value)
+            self.course.keep(best)
 
     def _start(self) -> State:
         """Return random weights, the prior and the noise of the starts."""
@@ -250,10 +263,10 @@ class FreeRunFit:
 
     def _prior(self) -> Prior:
         kinds = resolve_kinds(self.settings.prior, self.model.network)
-        return self.model.start_prior(kinds)
+        return state_space_prior(self.model, kinds)
 
-    def _told(self) -> bool:
-        """Keep the best member's history, tell the caller; return whether to stop."""
+    def _record(self) -> None:
+        """Keep the best member's history, tell the caller, stop if asked."""
         assert self.descent is not None
         cost, state = self.descent.cost, self.descent.state
         self.costs.append(cost)
@@ -265,30 +278,10 @@ class FreeRunFit:
             "cost": float(cost[best]),
             "kept": self._weights(prior) / self.total,
             "structure": float(len(self.costs) > WARM_UP),
-            "seconds": time.perf_counter() - self.began,
+            "seconds": self.course.seconds,
         }
-        for name, value in figures.items():
-            self.history.setdefault(name, []).append(value)
-        if self.report is None:
-            return False
-        progress = Progress(
-            self.phase,
-            len(self.costs),
-            self.settings.max_cycles,
-            figures["cost"],
-            np.asarray(noise.white + noise.coloured),
-            figures["kept"],
-            figures["seconds"],
-        )
-        return bool(self.report(progress))
-
-    def _settled(self) -> bool:
-        if len(self.costs) <= WARM_UP + WINDOW:
-            return False
-        # A member without a finite cost goes nowhere, and is dropped at the end.
-        finite = np.isfinite(self.costs[-1])
-        fall = (self.costs[-1 - WINDOW] - self.costs[-1])[finite]
-        return bool((fall < WINDOW * self.settings.tolerance).all())
+        variance = np.asarray(noise.white + noise.coloured)
+        self.course.record(self.phase, figures, variance)
 
     def found(self) -> list[_Member]:
         """Return the usable members."""
@@ -350,7 +343,7 @@ class FreeRunFit:
             float(np.mean(kept)),
             self.total,
             outcome,
-            {name: np.array(values) for name, values in self.history.items()},
+            self.course.arrays(),
             {"notes": notes},
         )
 
@@ -392,7 +385,7 @@ def _random_weights(model: StateNetwork, seed: int, numbers: Array, y: Array) ->
     return jax.vmap(one)(numbers)
 
 
-def _bare(descent: batch_descent.Descent) -> batch_descent.Descent:
+def _bare(descent: batch_descent.Members) -> batch_descent.Members:
     """Return the members without the evaluation: it is large, and soon done again."""
     nothing: Any = None
     return descent._replace(at=nothing)

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsid.bayes.posterior import LARGEST_COVARIANCE
+from sparsid.checks import LARGEST_COUNT, number, one_of, whole
 from sparsid.data.pieces import saturation, stretches_of
 from sparsid.data.record import Record, check_compatible
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.settings import LARGEST_COUNT, number, one_of, whole, widths_of
+from sparsid.fitting.settings import widths_of
 from sparsid.models.network import SUBLINEAR
 from sparsid.models.state_space import StateNetwork
 

@@ -23,10 +23,8 @@ import numpy as np
 from jaxtyping import Float
 
 from sparsid.arrays import Array
-from sparsid.bayes.prior import BlockPrior
 from sparsid.models.narx import Recursion
 from sparsid.models.network import Block, Network, Params
-from sparsid.models.state_space import START_VARIANCE
 
 WINDOWS, PAST = "windows", "past outputs"
 
@@ -75,13 +73,6 @@ class Feedback:
     def blocks(self) -> tuple[Block, ...]:
         """The weight arrays, in the order of the parameters."""
         return (*self.network.blocks, Block("start", WINDOWS, PAST, bias=False))
-
-    @property
-    def start_prior(self) -> BlockPrior:
-        """The prior of the start outputs, which is not learnt."""
-        rows, columns = jnp.ones(self.windows), jnp.ones(self.states)
-        variances = jnp.full((self.windows, self.states), START_VARIANCE, float)
-        return BlockPrior(rows, columns, variances, "fixed", False)
 
     def start(self, params: Params, record: Array) -> Array:
         """Return the start outputs of a window, which are among the weights."""

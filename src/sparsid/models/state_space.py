@@ -22,7 +22,6 @@ from jaxtyping import Float
 from numpy.typing import NDArray
 
 from sparsid.arrays import Array
-from sparsid.bayes.prior import BlockPrior, Prior, start_block
 from sparsid.models.network import Block, Network, Params
 
 STATES, INPUTS, RECORDS = "states", "inputs", "records"
@@ -123,26 +122,6 @@ class StateNetwork:
         start = jnp.zeros((self.records, n)).at[:, : self.outputs].set(first)
         layers = self.network.init(key=keys[0])
         return (*layers, drive, coupling * self.couplings, leak, start)
-
-    def start_prior(self, kinds: tuple[str, ...]) -> Prior:
-        """Return the prior that a fit begins with; ``kinds`` are the layers'."""
-        own = ("shape", "shape", "fixed", "fixed")
-        variances = {
-            "coupling": self.couplings / self.states,
-            "leak": np.full((1, self.states), LEAK_VARIANCE),
-            "start": np.full((self.records, self.states), START_VARIANCE),
-        }
-        made = []
-        for block, shape, kind in zip(
-            self.blocks, self.shapes, (*kinds, *own), strict=True
-        ):
-            if block.name not in variances:
-                made.append(start_block(block, shape, kind))
-                continue
-            ones = jnp.ones(shape[0]), jnp.ones(shape[1])
-            elements = jnp.asarray(variances[block.name])
-            made.append(BlockPrior(*ones, elements, kind, block.bias))
-        return tuple(made)
 
     def start(self, params: Params, record: Array) -> Array:
         """Return the start state of a record, which is among the weights."""

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from sparsid.errors import InputError
 from sparsid.parallel.fingerprint import engine_fingerprint
 from sparsid.parallel.local import Engine, FalseStartError, OtherEngineError, Team
-from sparsid.parallel.pool import MOST_TRIES, Crew, Event, Report
+from sparsid.parallel.pool import MOST_TRIES, Event, Pool, TaskCallback
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -47,7 +47,7 @@ FIT_MODULES = ("sparsid.automatic",)
 _ADDRESS = re.compile(r"[a-z]+://.+:\d+")
 
 
-class Cluster(Crew):
+class Cluster(Pool):
     """The workers of an existing Dask cluster, those that join later too.
 
     Parameters
@@ -102,7 +102,7 @@ class Cluster(Crew):
 
     # -- a run ---------------------------------------------------------------------
 
-    def _open(self, events: SimpleQueue[Event], report: Report | None) -> None:
+    def _open(self, events: SimpleQueue[Event], progress: TaskCallback | None) -> None:
         self._events, self._stopping = events, False
         self._run = f"sparsid-{uuid.uuid4().hex}"
 
@@ -147,9 +147,9 @@ class Cluster(Crew):
         return kind, value
 
     def _heard(self, event: tuple[float, Any]) -> None:
-        run, number, report = event[1]
+        run, number, progress = event[1]
         if run == self._run:
-            self._events.put(Event(number, report=report))
+            self._events.put(Event(number, progress=progress))
 
     def _stop(self) -> None:
         self._stopping = True
@@ -207,11 +207,11 @@ def answer(
 
     here, told_at = get_worker(), float("-inf")
 
-    def tell(report: bytes) -> bool:
+    def tell(progress: bytes) -> bool:
         nonlocal told_at
         if time.monotonic() - told_at > TELL_EVERY:
             told_at = time.monotonic()
-            here.log_event(TOPIC, (run, number, report))
+            here.log_event(TOPIC, (run, number, progress))
         return run in _stopped
 
     _start_housekeeping()

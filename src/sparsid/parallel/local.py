@@ -120,25 +120,25 @@ class Worker:
         self,
         function: Callable[..., Any],
         *args: Any,
-        report: Callable[[Any], bool],
+        progress: Callable[[Any], bool],
     ) -> Any:
-        """Return ``function(*args, report=report)`` computed there.
+        """Return ``function(*args, progress=progress)`` computed there.
 
         Parameters
         ----------
         function
             One that can be imported; it and all that goes in and out are pickled.
-        report
-            Called here whenever the function calls its own ``report`` there.
+        progress
+            Called here whenever the function calls its own ``progress`` there.
         """
         order = pickle.dumps((function, args))
-        return opened(*self.answer(order, lambda value: report(pickle.loads(value))))
+        return opened(*self.answer(order, lambda value: progress(pickle.loads(value))))
 
     def answer(self, order: bytes, tell: Tell) -> tuple[str, bytes]:
         """Return how a pickled call ended, "done" or "error", and with what."""
         self.busy = True
         kind, value = self._ask(order)
-        while kind == "report":
+        while kind == "progress":
             kind, value = self._ask(tell(value))
         self.busy = False
         return kind, value
@@ -254,7 +254,7 @@ class Team:
     def _meet(self, worker: Worker, engine: Engine) -> None:
         """Refuse a process that runs other code."""
         try:
-            there = worker.call(loaded_engine, engine.modules, report=lambda _: False)
+            there = worker.call(loaded_engine, engine.modules, progress=lambda _: False)
             if there != engine.fingerprint:
                 raise OtherEngineError(there)
         except ChildProcessError as error:
@@ -299,8 +299,8 @@ def _serve() -> None:
     settle_on_one_core()
     threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
 
-    def report(value: Any) -> bool:
-        _send(answers, ("report", pickle.dumps(value)))
+    def progress(value: Any) -> bool:
+        _send(answers, ("progress", pickle.dumps(value)))
         return bool(pickle.load(orders))
 
     while True:
@@ -310,7 +310,7 @@ def _serve() -> None:
             return
         try:
             function, args = pickle.loads(order)
-            answer = ("done", pickle.dumps(function(*args, report=report)))
+            answer = ("done", pickle.dumps(function(*args, progress=progress)))
         except Exception as error:  # raised again where the caller waits
             answer = ("error", pickle.dumps(_portable(error)))
         _send(answers, answer)

@@ -1,4 +1,4 @@
-"""Crews: who does calls that need not be done here.
+"""Pools: who does calls that need not be done here.
 
 One interface, two homes of the work: processes of this computer, or the workers of a
 Dask cluster (:mod:`sparsid.parallel.dask`). A call is a function that can be imported
@@ -27,25 +27,25 @@ from sparsid.parallel.local import (
 
 # A call whose process died so often is answered with that.
 MOST_TRIES = 3
-# Seconds after which the crew is looked after if nothing happens.
+# Seconds after which the pool is looked after if nothing happens.
 WAKE_EVERY = 1.0
 
 # Called with the number of a task and what its call reports; True asks all to stop.
-Report = Callable[[int, Any], "bool | None"]
+TaskCallback = Callable[[int, Any], "bool | None"]
 
 
 class Event(NamedTuple):
-    """What the crew says of a task: a pickled report, or the future that ended."""
+    """What the pool says of a task: progress, pickled, or the future that ended."""
 
     task: int
-    report: bytes | None = None
+    progress: bytes | None = None
     ended: Any = None
 
 
-def hire(
+def open_pool(
     scheduler: str | None = None, size: int | None = None, engine: Engine | None = None
-) -> Crew:
-    """Return a crew, to be used in a ``with`` block.
+) -> Pool:
+    """Return a pool, to be used in a ``with`` block.
 
     Parameters
     ----------
@@ -59,13 +59,13 @@ def hire(
         this process.
     """
     if scheduler is None:
-        return Processes(size or cores(), engine or Engine())
+        return LocalPool(size or cores(), engine or Engine())
     from sparsid.parallel.dask import Cluster
 
     return Cluster(scheduler, size, engine)
 
 
-class Crew(ABC):
+class Pool(ABC):
     """Takes tasks as it has hands for them and answers them as they end."""
 
     def __enter__(self) -> Self:
@@ -85,9 +85,9 @@ class Crew(ABC):
         function: Callable[..., Any],
         tasks: Iterable[tuple[Any, ...]],
         *,
-        report: Report | None = None,
+        progress: TaskCallback | None = None,
     ) -> Iterator[tuple[int, Any]]:
-        """Yield the number of each task and ``function(*task, report=...)``.
+        """Yield the number of each task and ``function(*task, progress=...)``.
 
         In the order in which they end, each once. A task whose process died every time
         is answered with the ``ChildProcessError``; what else goes wrong is raised. An
@@ -97,7 +97,7 @@ class Crew(ABC):
         ----------
         tasks
             Taken one by one, when somebody is free.
-        report
+        progress
             Gets what the function reports there, one at a time, maybe in another
             thread; not every one of many in a second may come through. After True,
             every call under way is told to stop.
@@ -105,7 +105,7 @@ class Crew(ABC):
         events: SimpleQueue[Event] = SimpleQueue()
         numbered = enumerate(tasks)
         under_way, more = 0, True
-        self._open(events, report)
+        self._open(events, progress)
         while True:
             while more and under_way < max(self.size, 1):
                 number, task = next(numbered, (0, None))
@@ -121,8 +121,8 @@ class Crew(ABC):
             except Empty:
                 self._look_after()
                 continue
-            if event.report is not None:
-                if report and report(event.task, pickle.loads(event.report)):
+            if event.progress is not None:
+                if progress and progress(event.task, pickle.loads(event.progress)):
                     self._stop()
                 continue
             under_way -= 1
@@ -134,10 +134,10 @@ class Crew(ABC):
                 answer = error
             yield event.task, answer
 
-    # -- what crews differ in ------------------------------------------------------
+    # -- what pools differ in ------------------------------------------------------
 
     @abstractmethod
-    def _open(self, events: SimpleQueue[Event], report: Report | None) -> None:
+    def _open(self, events: SimpleQueue[Event], progress: TaskCallback | None) -> None:
         """Begin a run: from now on this is where to say what happens."""
 
     @abstractmethod
@@ -157,7 +157,7 @@ class Crew(ABC):
         """See to what needs it from time to time."""
 
 
-class Processes(Crew):
+class LocalPool(Pool):
     """Processes of this computer, one core each, started as there is work.
 
     Parameters
@@ -182,8 +182,8 @@ class Processes(Crew):
         """Processes at once."""
         return self._size
 
-    def _open(self, events: SimpleQueue[Event], report: Report | None) -> None:
-        self._events, self._report, self._stopped = events, report, False
+    def _open(self, events: SimpleQueue[Event], progress: TaskCallback | None) -> None:
+        self._events, self._progress, self._stopped = events, progress, False
 
     def _begin(self, number: int, order: bytes) -> None:
         events = self._events
@@ -198,8 +198,8 @@ class Processes(Crew):
 
         def tell(value: bytes) -> bool:
             with self._lock:
-                if self._report is not None:
-                    asked = self._report(number, pickle.loads(value))
+                if self._progress is not None:
+                    asked = self._progress(number, pickle.loads(value))
                     self._stopped = self._stopped or bool(asked)
                 return self._stopped
 

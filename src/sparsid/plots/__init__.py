@@ -21,9 +21,13 @@ from sparsid.plots.dynamics import (
 )
 from sparsid.plots.signals import (
     error_text,
+    extremes,
+    forecast,
     identification_picture,
+    recording,
     residual,
     simulation,
+    thinned,
 )
 from sparsid.plots.structure import (
     history,
@@ -46,6 +50,8 @@ __all__ = [
     "correlation",
     "coverage",
     "error_text",
+    "extremes",
+    "forecast",
     "history",
     "identification_picture",
     "members",
@@ -53,11 +59,13 @@ __all__ = [
     "operating_range",
     "pit",
     "poles",
+    "recording",
     "relevance",
     "residual",
     "simulation",
     "stability",
     "static_gain",
     "step_response",
+    "thinned",
     "weight_map",
 ]

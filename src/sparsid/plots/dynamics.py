@@ -249,7 +249,7 @@ def _banded(ax: Axes, x: Any, middle: Any, low: Any, high: Any, k: int) -> None:
     ax.plot(x, middle, color=colour, ls=style, lw=1.6)
 
 
-def _legend(ax: Axes, models: Mapping[str, Any], loc: str = "best") -> None:
+def _legend(ax: Axes, models: Mapping[str, Any], loc: Any = "best") -> None:
     if list(models) != [""]:
         ax.legend(frameon=False, loc=loc)
 

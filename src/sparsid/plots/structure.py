@@ -8,7 +8,16 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsid.errors import InputError
-from sparsid.plots.style import BLACK, BLUE, GREEN, GREY, ORANGE, new_axes, plain_frame
+from sparsid.plots.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    new_axes,
+    plain_frame,
+    plain_text,
+)
 from sparsid.results.texts import percent
 from sparsid.validation.relevance import relevance as relevance_table
 
@@ -16,10 +25,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from sparsid.estimators import Model
+    from sparsid.results.base import Drawing
 
 # More units than these would not be told apart: the strongest are drawn.
 LARGEST_LAYER = 24
 LARGEST_LABELS = 30
+# Rows and columns of a map with names.
+LARGEST_NAMES = 24
 # Log evidence from which a group is strongly preferred.
 STRONG = 5.0
 
@@ -189,10 +201,7 @@ def weight_map(
             raise InputError("before=True: this model did not begin at random weights")
         drawn = begun
     W = np.abs(np.asarray(drawn.params[layer - 1])[:-1])
-    ax.set_xlabel(f"to: {W.shape[1]}")
-    ax.set_ylabel(f"from: {W.shape[0]}")
-    ax.set_xticks([])
-    ax.set_yticks([])
+    _name_ends(ax, drawn, layer, W.shape)
     ax.set_title(
         f"layer {layer}, {'at the start' if before else 'kept'}: {W.size} weights",
         loc="left",
@@ -212,6 +221,31 @@ def weight_map(
     )
     ax.figure.colorbar(image, ax=ax, label="magnitude")
     return ax
+
+
+def _name_ends(ax: Axes, drawn: Drawing, layer: int, shape: tuple[int, ...]) -> None:
+    """Label rows and columns of a map by what they are, if there is room."""
+    layers = drawn.network.layers
+    sources, what = _named(drawn.sources, layer == 1, shape[0], layer - 1)
+    ax.set_yticks(np.arange(len(sources)), sources)
+    ax.set_ylabel(f"from {what}".rstrip())
+    targets, what = _named(drawn.targets, layer == layers, shape[1], layer)
+    upright = max((len(t) for t in targets), default=0) * len(targets) > 40
+    ax.set_xticks(np.arange(len(targets)), targets, rotation=90 if upright else 0)
+    ax.set_xlabel(f"to {what}".rstrip())
+    plain_text(ax)
+
+
+def _named(
+    names: list[str], outside: bool, count: int, layer: int
+) -> tuple[list[str], str]:
+    """Return the labels of one side of a map, and what they are."""
+    if not outside:
+        numbers = [str(k + 1) for k in range(count)] if count <= LARGEST_NAMES else []
+        return numbers, f"neurons of layer {layer}"
+    if len(names) != count or count > LARGEST_NAMES:
+        return [], f"{count}"
+    return list(names), "" if count else "nothing"
 
 
 def members(model: Model, ax: Axes | None = None) -> Axes:

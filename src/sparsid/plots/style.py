@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from sparsid.results.forecast import BAND as BAND
 
@@ -30,8 +30,8 @@ def new_axes() -> Axes:
     """Return the axes of a figure of their own."""
     from matplotlib.figure import Figure
 
-    axes: Any = Figure(figsize=(9.0, 4.0), dpi=130, layout="constrained").subplots()
-    return axes  # type: ignore[no-any-return]
+    axes: Axes = Figure(figsize=(9.0, 4.0), dpi=130, layout="constrained").subplots()
+    return axes
 
 
 def plain_text(artist: Artist) -> None:

@@ -17,6 +17,7 @@ from sparsid.validation.diagnosis import Diagnosis, diagnose
 
 if TYPE_CHECKING:
     from sparsid.estimators import Model
+    from sparsid.results.forecast import Forecast
 
 __all__ = ["write_report"]
 
@@ -31,6 +32,7 @@ def write_report(
     comparison: dict[str, dict[str, list[float]]] | None = None,
     pictures: str | Path | None = None,
     overwrite: bool = True,
+    forecasts: tuple[list[Forecast], list[Forecast]] | None = None,
 ) -> Diagnosis:
     """Write a page about a model on records, and return what it says.
 
@@ -53,13 +55,15 @@ def write_report(
         A folder for all pictures as PNG and SVG; None writes none.
     overwrite
         Whether an existing page may be replaced.
+    forecasts
+        One step ahead and in free run, over each record, if they are there already.
     """
     path = Path(path)
     if path.exists() and not overwrite:
         raise InputError(f"{path} exists: give another name, or overwrite=True")
     if not path.parent.is_dir():
         raise InputError(f"the folder {path.parent} does not exist: make it first")
-    diagnosis = diagnose(model, records)
+    diagnosis = diagnose(model, records, forecasts=forecasts)
     linear = mean_point(model.fitted_)
     figures = figures_of(model, diagnosis, linear)
     drawn = {name: svg_text(name, figure) for name, figure in figures.items()}

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from sparsid.analysis.linearisation import Linearisation
 from sparsid.data.record import Record
+from sparsid.plots.signals import kept_samples
 from sparsid.results.equations import equations
 from sparsid.results.forecast import Forecast
 from sparsid.results.narx import Fitted
+from sparsid.results.outcome import Outcome
 from sparsid.results.simulator import FittedSimulator
 from sparsid.results.texts import counted, joined, percent, with_unit
 from sparsid.validation.diagnosis import Diagnosis
@@ -22,8 +25,10 @@ from sparsid.validation.relevance import alternatives
 if TYPE_CHECKING:
     from sparsid.estimators import Model
 
-# Records with a chart, and samples in it; of longer ones every k-th is drawn.
+# Records with a chart, and samples in it; of longer ones the ends of every stretch.
 LARGEST_CHARTS, LARGEST_SAMPLES = 4, 6000
+# Inputs drawn below an output.
+LARGEST_INPUTS = 4
 # Weights of the largest model whose equations are shown.
 MOST_WRITTEN = 500
 
@@ -47,10 +52,11 @@ class Table(NamedTuple):
 
 
 class Card(NamedTuple):
-    """A number at the top of the page, and what it is."""
+    """A number at the top of the page, what it is, and "good" or "look"."""
 
     value: str
     what: str
+    mood: str = ""
 
 
 class Verdict(NamedTuple):
@@ -73,13 +79,14 @@ def contents(model: Model, diagnosis: Diagnosis, facts: Facts) -> dict[str, Any]
     return {
         "title": facts.title or f"Model of {', '.join(names.output_names)}",
         "lead": _lead(model, diagnosis, facts),
-        "cards": _cards(model, diagnosis),
+        "cards": _cards(model, diagnosis, facts),
         "comparison": _comparison(model, diagnosis, facts),
         "verdicts": _verdicts(model, diagnosis),
         "charts": _charts(diagnosis),
         "not_drawn": len(diagnosis.records) - LARGEST_CHARTS,
         "is_ensemble": len(model.fitted_) > 1,
         "candidates": _candidates(model),
+        "because": model.fitted_.details.get("chosen_because", ""),
         "bands": _bands(diagnosis, model),
         "equations": _equations(model),
         "learnt": _learnt(model),
@@ -128,23 +135,39 @@ def _lead(model: Model, diagnosis: Diagnosis, facts: Facts) -> str:
     return " ".join(sentences)
 
 
-def _cards(model: Model, diagnosis: Diagnosis) -> list[Card]:
+def _cards(model: Model, diagnosis: Diagnosis, facts: Facts) -> list[Card]:
     channels = model.fitted_.channels
     cards: list[Card] = []
+    if model.outcome_ is not Outcome.CONVERGED:
+        cards.append(Card(model.outcome_.value, "how the fit ended", "look"))
     several = len(channels.output_names) > 1
+    rivals = [own.get("free_run") for own in facts.comparison.values()]
+    free, one = diagnosis.scores["free_run"], diagnosis.scores["one_step"]
     for k, name in enumerate(channels.output_names):
         unit, of = channels.output_units[k], f", {name}" if several else ""
-        free, one = diagnosis.scores["free_run"], diagnosis.scores["one_step"]
-        cards.append(Card(with_unit(free["rmse"][k], unit), f"free-run error{of}"))
+        others = [rival[k] for rival in rivals if rival]
+        error = free["rmse"][k]
+        mood = _mood(error <= min(others)) if others else ""
+        mood = mood if math.isfinite(error) else "look"
+        cards.append(Card(with_unit(error, unit), f"free-run error{of}", mood))
         if math.isfinite(free["fit_percent"][k]):
-            cards.append(Card(f"{free['fit_percent'][k]:.1f} %", f"free-run fit{of}"))
-        cards.append(Card(with_unit(one["rmse"][k], unit), f"one-step error{of}"))
+            cards.append(
+                Card(f"{free['fit_percent'][k]:.1f} %", f"free-run fit{of}", mood)
+            )
+        tests = [t.passed for t in diagnosis.residuals if t.output == name]
+        mood = _mood(all(tests)) if tests else ""
+        cards.append(Card(with_unit(one["rmse"][k], unit), f"one-step error{of}", mood))
         bands = diagnosis.calibration_free_run
         if bands is not None:
             inside = 100 * bands.coverage[bands.levels.index(0.9), k]
-            cards.append(Card(f"{inside:.0f} %", f"inside the 90 % band{of}"))
+            mood = _mood(bands.verdict(k).endswith("right"))
+            cards.append(Card(f"{inside:.0f} %", f"inside the 90 % band{of}", mood))
     cards.append(Card(percent(model.kept_), "of the weights kept"))
     return cards
+
+
+def _mood(good: bool) -> str:
+    return "good" if good else "look"
 
 
 def _comparison(model: Model, diagnosis: Diagnosis, facts: Facts) -> Table | None:
@@ -177,7 +200,8 @@ def _comparison(model: Model, diagnosis: Diagnosis, facts: Facts) -> Table | Non
 def _verdicts(model: Model, diagnosis: Diagnosis) -> list[Verdict]:
     outcome = model.outcome_
     items = [(not outcome.remedy, f"the fit: {outcome}"), *diagnosis.verdicts]
-    return [Verdict(bool(good), _sentence(text)) for good, text in items]
+    names = model.fitted_.channels.output_names
+    return [Verdict(bool(good), _sentence(text, names)) for good, text in items]
 
 
 def _charts(diagnosis: Diagnosis) -> list[Chart]:
@@ -199,26 +223,46 @@ def _chart(
     channel: int,
     number: int,
 ) -> Chart:
-    step = max(1, math.ceil(len(record) / LARGEST_SAMPLES))
+    shown = _shown(record, free_run, one_step, channel)
     unit = record.output_units[channel]
     data = {
         "id": number,
         "name": record.output_names[channel],
         "unit": unit,
         "start": record.start * record.dt,
-        "dt": record.dt * step,
-        "measured": _numbers(record.y[::step, channel]),
+        "dt": record.dt,
+        "measured": _numbers(record.y[shown, channel]),
+        "inputs": [
+            {
+                "name": record.input_names[k],
+                "unit": record.input_units[k],
+                "values": _numbers(record.u[shown, k]),
+            }
+            for k in range(min(record.n_inputs, LARGEST_INPUTS))
+        ],
     }
+    thinned = len(shown) < len(record)
+    if thinned:
+        data["samples"] = shown.tolist()
     for key, forecast in (("free_run", free_run), ("one_step", one_step)):
         data[key] = {
-            name: _numbers(getattr(forecast, name)[::step, channel])
+            name: _numbers(getattr(forecast, name)[shown, channel])
             for name in ("mean", "std", "model_std")
         }
     name = record.output_names[channel]
     label = f"{record.name}: {name}" if record.name else name
-    thinned = f", every {step}th sample" if step > 1 else ""
+    few = f", {len(shown)} of {len(record)} samples: the ends of every stretch"
     axis = f" [{unit}]" if unit else ""
-    return Chart(label + axis + thinned, data)
+    return Chart(label + axis + few * thinned, data)
+
+
+def _shown(
+    record: Record, free_run: Forecast, one_step: Forecast, channel: int
+) -> NDArray[np.int64]:
+    """Return the samples that are drawn: no spike of any signal is left out."""
+    signals = [record.y[:, channel], free_run.mean[:, channel]]
+    signals += [one_step.mean[:, channel], *record.u.T[:LARGEST_INPUTS]]
+    return kept_samples(signals, LARGEST_SAMPLES)
 
 
 def _candidates(model: Model) -> Table | None:
@@ -226,12 +270,15 @@ def _candidates(model: Model) -> Table | None:
     tried = table[table["held_out_error"].notna()]
     if not len(tried):
         return None
+    if tried["chosen"].iloc[0]:
+        # A linear winner: what was not better is told below.
+        tried = tried[:1]
     rows = [
         [
             str(row["what"]) + (" (chosen)" if row["chosen"] else ""),
             f"{row['held_out_error']:.3f}",
         ]
-        for row in tried.to_dict("records")
+        for row in tried.sort_values("held_out_error").to_dict("records")
     ]
     return Table(["candidate", "held-out free-run error [std]"], rows)
 
@@ -264,15 +311,6 @@ def _bands(diagnosis: Diagnosis, model: Model) -> Table | None:
     return Table(head, rows) if rows else None
 
 
-def _dynamics(linear: Linearisation | str) -> dict[str, Any]:
-    """Return the lines about poles and gains, or why there are none."""
-    if isinstance(linear, str):
-        return {"reason": linear, "rows": [], "spread": ""}
-    draws = len(linear.systems.A) - linear.members
-    spread = f"{counted(linear.members, 'member')} and {counted(draws, 'draw')}"
-    return {"reason": "", "rows": linear.rows(), "spread": spread}
-
-
 def _equations(model: Model) -> str:
     """Return the equations of the first member; empty where nobody would read them."""
     fitted = model.fitted_
@@ -280,6 +318,15 @@ def _equations(model: Model) -> str:
     if not isinstance(fitted, FittedSimulator | Fitted) or not short:
         return ""
     return equations(fitted)
+
+
+def _dynamics(linear: Linearisation | str) -> dict[str, Any]:
+    """Return the lines about poles and gains, or why there are none."""
+    if isinstance(linear, str):
+        return {"reason": linear, "rows": [], "spread": ""}
+    draws = len(linear.systems.A) - linear.members
+    spread = f"{counted(linear.members, 'member')} and {counted(draws, 'draw')}"
+    return {"reason": "", "rows": linear.rows(), "spread": spread}
 
 
 def _learnt(model: Model) -> str:
@@ -337,5 +384,8 @@ def _names(records: Sequence[Record]) -> str:
     return f"record{'s' * (len(names) > 1)} {', '.join(names[:3])}"
 
 
-def _sentence(text: str) -> str:
+def _sentence(text: str, names: Sequence[str] = ()) -> str:
+    """Return a text as a sentence; a name at its beginning stays as it is."""
+    if any(text.startswith(name) for name in names):
+        return text + "."
     return text[:1].upper() + text[1:] + "."

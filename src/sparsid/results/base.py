@@ -10,19 +10,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.bayes.curvature.forms import unflatten
+from sparsid.bayes.curvature.pieces import unflatten
 from sparsid.bayes.posterior import Posterior
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
-from sparsid.fitting.outcome import Outcome
+from sparsid.errors import InputError
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network, Params
-from sparsid.results.forecast import BandFactors, Channels, Forecast
+from sparsid.results.forecast import (
+    BandFactors,
+    Channels,
+    Draws,
+    Forecast,
+    over_stretches,
+)
+from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row, counted, each, percent
 
 if TYPE_CHECKING:
@@ -96,7 +103,9 @@ class FittedModel(ABC):
     def predict(self, record: Record, horizon: int = 1) -> Forecast:
         """Return predictions ``horizon`` samples ahead of the measured outputs."""
 
-    @abstractmethod
+    # Measured outputs that have to be complete for a run to start.
+    complete_start: ClassVar[bool] = False
+
     def simulate(
         self,
         u: Any,
@@ -106,7 +115,45 @@ class FittedModel(ABC):
         seed: int = 0,
         sampled: bool = False,
     ) -> Forecast:
-        """Return the free run over a record, or over inputs alone."""
+        """Return the free run over a record, or over inputs alone.
+
+        It goes through missing outputs with the inputs alone, and begins anew where
+        inputs were missing.
+
+        Parameters
+        ----------
+        u
+            A record: the run starts from its first ``start_samples`` measured outputs.
+            Or inputs alone: it starts as the first estimation record did.
+        y_init
+            Measured outputs of the first samples of ``u``, at least so many.
+        samples
+            Draws of weights and noise for the standard deviation; 0 leaves it NaN.
+        sampled
+            Whether drawn weights go through the model itself, not its linearisation.
+        """
+        draws = Draws(samples, seed, sampled).checked()
+        known = self.start_samples
+        if not isinstance(u, Record):
+            inputs, first = self.channels.inputs(u), None
+            if y_init is not None:
+                first = self.channels.first_outputs(y_init, known)
+            return self._simulated(inputs, first, draws)
+        if y_init is not None:
+            raise InputError("a record carries its outputs: leave y_init out")
+        self.channels.check(u)
+        needed = known if self.complete_start else 0
+        if np.isnan(u.u).any() or np.isnan(u.y[:needed]).any():
+            return over_stretches(
+                u, known, lambda part: self.simulate(part, **draws._asdict()), needed
+            )
+        return self._simulated(u.u, u.y[:known], draws)
+
+    def _simulated(
+        self, inputs: Values, first: Values | None, draws: Draws
+    ) -> Forecast:
+        """Return the run over inputs, from first outputs if there are any."""
+        raise NotImplementedError
 
     def with_bands(self, factors: BandFactors) -> Self:
         """Return the same with other factors of the bands."""
@@ -220,6 +267,19 @@ class FittedModel(ABC):
     @abstractmethod
     def layers(self, member: int = 0) -> Iterator[tuple[Places, list[Group]]]:
         """Yield the weights of each layer, by number, and the groups in it."""
+
+
+class HasResult(Protocol):
+    """Whatever was fitted and keeps the result, such as an estimator."""
+
+    @property
+    def fitted_(self) -> FittedModel:
+        """The result of the fit."""
+
+
+def result_of(model: FittedModel | HasResult) -> FittedModel:
+    """Return the result itself, or that of an estimator."""
+    return model if isinstance(model, FittedModel) else model.fitted_
 
 
 # -- networks kept as blocks of weights ------------------------------------------------

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -17,17 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.arrays import Array
-from sparsid.bayes.curvature.forms import unflatten
-from sparsid.bayes.noise import Noise, predicted, sampled, whiten
+from sparsid.bayes.curvature.pieces import unflatten
+from sparsid.bayes.noise import Noise, predicted
 from sparsid.bayes.posterior import Posterior, square_root
+from sparsid.checks import LARGEST_LAG, whole
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.settings import LARGEST_LAG, whole
 from sparsid.models.network import Params
-from sparsid.models.simulator import outputs
-from sparsid.models.state_space import START_VARIANCE, StateNetwork
+from sparsid.models.state_space import StateNetwork
 from sparsid.results.base import (
     Drawing,
     FittedModel,
@@ -38,19 +35,25 @@ from sparsid.results.base import (
     block_weights,
     neuron_layers,
 )
+from sparsid.results.ensemble_runs import (
+    drawn_noise,
+    fitted_starts,
+    member_runs,
+    moved_runs,
+)
 from sparsid.results.forecast import (
     BandFactors,
     Channels,
     Draws,
     Forecast,
-    over_segments,
+    over_stretches,
     width,
 )
 from sparsid.results.noise_texts import free_run_rows, noise_facts
+from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row
 
-# Iterations that fit a start state; damping of the first.
-START_STEPS, START_DAMPING = 15, 0.1
+Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,51 +264,9 @@ class Ensemble(FittedModel):
 
     # -- use -----------------------------------------------------------------------
 
-    def simulate(
-        self,
-        u: Any,
-        y_init: Any = None,
-        *,
-        samples: int = 100,
-        seed: int = 0,
-        sampled: bool = False,
+    def _simulated(
+        self, inputs: Values, first: Values | None, draws: Draws
     ) -> Forecast:
-        """Return the free run.
-
-        Parameters
-        ----------
-        u
-            A record: each member's start state is fitted to its first ``known``
-            outputs. Or inputs alone: the run starts from the state in which the first
-            estimation record started.
-        y_init
-            Measured outputs of the first samples of ``u``, at least ``known``.
-        samples
-            Draws of weights, start states and noise, taken from the members in turn,
-            for the standard deviation; 0 leaves it NaN.
-        sampled
-            Whether drawn weights go through the model itself, not its linearisation.
-        """
-        draws = Draws(samples, seed, sampled).checked()
-        if isinstance(u, Record):
-            if y_init is not None:
-                raise InputError("a record carries its outputs: leave y_init out")
-            self.channels.check(u)
-            if np.isnan(u.u).any():
-                return over_segments(
-                    u,
-                    self.known,
-                    lambda part: self.simulate(part, **draws._asdict()),
-                )
-            inputs: Any = u.u
-            first: Any = u.y[: self.known]
-        else:
-            inputs = self.channels.inputs(u)
-            first = (
-                None
-                if y_init is None
-                else self.channels.first_outputs(y_init, self.known)
-            )
         if np.isnan(inputs).any():
             raise InputError(
                 "a free run cannot cross a gap: there is a NaN in the inputs; simulate "
@@ -322,7 +283,7 @@ class Ensemble(FittedModel):
             params, covariance = self._started(v, first)
             mean = np.median(member_runs(self.model, params, v[None])[:, 0], axis=0)
             std = model_std = np.full(mean.shape, np.nan)
-            if samples:
+            if draws.samples:
                 moved, noisy = self._draws(params, covariance, v, draws)
                 std, model_std = width(noisy), width(moved)
         values = (mean[start:], std[start:], model_std[start:])
@@ -344,7 +305,7 @@ class Ensemble(FittedModel):
                 f"{horizon}): give a longer record"
             )
         if np.isnan(record.u).any():
-            return over_segments(
+            return over_stretches(
                 record, start, lambda part: self.predict(part, horizon)
             )
         with jax.enable_x64(True):
@@ -387,7 +348,7 @@ class Ensemble(FittedModel):
         covariance = self.covariance[:, :size, :size].copy()
         if first is not None:
             y = jnp.asarray(self.scaling.scale_y(first))
-            fitted, spread = _fitted_starts(
+            fitted, spread = fitted_starts(
                 self.model, self.params, self.noise, u[: len(y)], y, start[:, 0]
             )
             start, weights = fitted[:, None], size - self.model.states
@@ -416,79 +377,7 @@ class Ensemble(FittedModel):
         centre = tuple(jnp.asarray(w)[member] for w in params)
         noise = Noise(*(jnp.asarray(c)[member] for c in self.noise))
         keys = jax.random.split(key_e, count)
-        runs = _moved_runs(self.model, centre, moved, u, draws.sampled)
-        noisy = runs + _noises(noise, u, keys)
+        runs = moved_runs(self.model, centre, moved, u, draws.sampled)
+        noisy = runs + drawn_noise(noise, u, keys)
         bounds = self.model.floor, self.model.ceiling
         return np.clip(runs, *bounds), np.clip(noisy, *bounds)
-
-
-@partial(jax.jit, static_argnames="model")
-def member_runs(model: StateNetwork, params: Params, u: Array) -> Array:
-    """Return the runs of all members over all records, (member, record, time, output).
-
-    Parameters
-    ----------
-    u
-        Scaled inputs, (record, time, input).
-    """
-
-    def one(params: Params) -> Array:
-        return jax.vmap(lambda x, v: outputs(model, params, x, v))(params[-1], u)
-
-    return jax.vmap(one)(params)
-
-
-@partial(jax.jit, static_argnames=("model", "sampled"))
-def _moved_runs(
-    model: StateNetwork, params: Params, moved: Params, u: Array, sampled: bool
-) -> Array:
-    """Return runs with the weights moved, of the linearised or of the model itself."""
-
-    def one(params: Params, direction: Params) -> Array:
-        if sampled:
-            there = tuple(p + d for p, d in zip(params, direction, strict=True))
-            return outputs(model, there, there[-1][0], u)
-        run, change = jax.jvp(
-            lambda p: outputs(model, p, p[-1][0], u), (params,), (direction,)
-        )
-        return run + change
-
-    return jax.vmap(one)(params, moved)
-
-
-@jax.jit
-def _noises(noise: Noise, u: Array, keys: Array) -> Array:
-    return jax.vmap(lambda n, key: sampled(n, len(u), key=key))(noise, keys)
-
-
-@partial(jax.jit, static_argnames="model")
-def _fitted_starts(
-    model: StateNetwork, params: Params, noise: Noise, u: Array, y: Array, start: Array
-) -> tuple[Array, Array]:
-    """Return each member's first state, fitted to the outputs ``y``, and covariance.
-
-    The prior is that of the fit: mean zero, variance START_VARIANCE.
-    """
-    measured = jnp.asarray(~jnp.isnan(y), y.dtype)
-
-    def one(weights: Params, noise: Noise, x: Array) -> tuple[Array, Array]:
-        def residual(x: Array) -> Array:
-            r = jnp.nan_to_num(y - outputs(model, weights, x, u))
-            fit = whiten(noise, measured, r[..., None])[0].ravel()
-            return jnp.concatenate([fit, x / np.sqrt(START_VARIANCE)])
-
-        def improve(_: int, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-            x, damping = carry
-            r, J = residual(x), jax.jacfwd(residual)(x)
-            B = J.T @ J
-            d = jnp.linalg.solve(B + damping * jnp.diag(jnp.diagonal(B)), -J.T @ r)
-            better = (residual(x + d) ** 2).sum() < (r**2).sum()
-            return jnp.where(better, x + d, x), damping * jnp.where(better, 0.2, 5.0)
-
-        x = x.at[: model.outputs].set(jnp.nan_to_num(y[0]))
-        x, _ = jax.lax.fori_loop(0, START_STEPS, improve, (x, START_DAMPING))
-        J = jax.jacfwd(residual)(x)
-        return x, jnp.linalg.inv(J.T @ J)
-
-    states, spread = jax.vmap(one)(params, noise, start)
-    return states, spread

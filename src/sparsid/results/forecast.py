@@ -5,17 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from sparsid.checks import number, whole
+from sparsid.data.pieces import stretches_of
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.settings import number, whole
+from sparsid.results.texts import with_unit
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.axes import Axes
 
 # A run is called diverged when an output is this many standard deviations of the
 # estimation record away from its mean.
@@ -26,7 +32,7 @@ SURPRISE_LIMIT = 1.1
 BAND = 1.96
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Forecast:
     """Predicted or simulated outputs, aligned with the record they are for.
 
@@ -43,6 +49,8 @@ class Forecast:
         Samples ahead, None for a free run.
     diverged_at
         Sample at which the run left all bounds, None if it did not; NaN from there on.
+    dt
+        Sampling time in seconds.
     surprise
         (time,) how far inputs and states are from their mean, in terms of the largest
         distance in the estimation records; None if the model does not know it.
@@ -58,6 +66,94 @@ class Forecast:
     diverged_at: int | None
     output_names: tuple[str, ...]
     output_units: tuple[str, ...]
+    dt: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.mean)
+
+    @property
+    def kind(self) -> str:
+        """What it is, such as "free run" or "5 steps ahead"."""
+        if self.horizon is None:
+            return "free run"
+        steps = "step" if self.horizon == 1 else "steps"
+        return f"{'one' if self.horizon == 1 else self.horizon} {steps} ahead"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return the mean, so that scores of other packages take a forecast."""
+        return np.array(self.mean, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self)} samples, forecast from {self.start} on"]
+        named = zip(self.output_names, self.output_units, strict=True)
+        for k, (name, unit) in enumerate(named):
+            mean, std = (v[np.isfinite(v[:, k]), k] for v in (self.mean, self.std))
+            if not mean.size:
+                parts.append(f"{name} nowhere known")
+                continue
+            text = f"{name} {mean.min():.4g} to {with_unit(float(mean.max()), unit)}"
+            parts.append(text + (f" ± {np.median(std):.2g}" if std.size else ""))
+        if self.diverged_at is not None:
+            parts.append(f"diverged at sample {self.diverged_at}")
+        return f"Forecast({self.kind}, {', '.join(parts)})"
+
+    def to_frame(self, record: Record | None = None) -> pandas.DataFrame:
+        """Return one table: time, and of every output mean, deviation and 95 % band.
+
+        Parameters
+        ----------
+        record
+            What it is for: its time counts, and its measured outputs stand beside.
+        """
+        import pandas as pd
+
+        if record is not None and record.y.shape != self.mean.shape:
+            raise InputError(
+                f"the forecast has shape {self.mean.shape} but the record's outputs "
+                f"{record.y.shape}: give the record that it is for"
+            )
+        first = 0 if record is None else record.start
+        samples = first + np.arange(len(self))
+        dt = self.dt if record is None else record.dt
+        columns: dict[str, Any] = {"time": samples * dt}
+        low, high = self.band()
+        for k, name in enumerate(self.output_names):
+            if record is not None:
+                columns[f"{name} measured"] = record.y[:, k]
+            columns |= {
+                name: self.mean[:, k],
+                f"{name} std": self.std[:, k],
+                f"{name} lower": low[:, k],
+                f"{name} upper": high[:, k],
+            }
+        return pd.DataFrame(columns, index=pd.RangeIndex(first, first + len(self)))
+
+    def plot(
+        self, record: Record | None = None, ax: Axes | None = None, channel: int = 0
+    ) -> Axes:
+        """Return axes with one output and its 95 % band.
+
+        Parameters
+        ----------
+        record
+            What was measured, to be drawn beside it.
+        ax
+            Where to draw; by default a figure of its own.
+        channel
+            Number of the output.
+        """
+        from sparsid import plots
+
+        if record is not None:
+            return plots.simulation(record, self, ax, channel)
+        return plots.forecast(self, ax, channel)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a line, and a picture of the first outputs."""
+        from sparsid.plots.notebook import forecast_html
+
+        return forecast_html(self)
+
     surprise: NDArray[np.float64] | None = None
     run_factors: tuple[tuple[float, float], ...] = ()
 
@@ -233,7 +329,7 @@ class Channels:
             )
         for what in ("input_names", "output_names"):
             given, own = getattr(record, what), getattr(self, what)
-            unnamed = _plain(given) or _plain(own)
+            unnamed = without_name(given) or without_name(own)
             if given != own and (sorted(given) == sorted(own) or not unnamed):
                 raise InputError(
                     f"the record has {what} {', '.join(given)} but the model "
@@ -338,28 +434,44 @@ class Channels:
             diverged_at,
             self.output_names,
             self.output_units,
+            self.dt,
             run_factors=tuple(zip(factors.run_scale, factors.run_rate, strict=True)),
         )
 
 
-def over_segments(
-    record: Record, lag: int, forecast: Callable[[Record], Forecast]
+def over_stretches(
+    record: Record,
+    start: int,
+    forecast: Callable[[Record], Forecast],
+    measured: int = 0,
 ) -> Forecast:
-    """Return the forecasts over all gap-free stretches as one, NaN between them.
+    """Return the forecasts over all stretches of a record as one, NaN between them.
 
-    Stretches not longer than ``lag`` have none.
+    A stretch is where all inputs were measured: a run goes through missing outputs with
+    the inputs alone, and begins anew where inputs were missing. Stretches not longer
+    than ``start`` have no forecast.
+
+    Parameters
+    ----------
+    start
+        Samples before the first that is a forecast.
+    measured
+        Outputs that have to be there to start: a stretch begins at the first place
+        where so many samples in a row have all of them.
     """
     values = np.full((3, *record.y.shape), np.nan)
     surprise = np.full(len(record), np.nan)
     parts = []
-    for segment in record.segments():
-        if len(segment) <= max(lag, 1):
+    for stretch in stretches_of([record]):
+        missing = np.isnan(stretch.y).any(1)
+        first = first_whole(missing, measured)
+        if len(stretch) - first <= max(start, 1):
             continue
-        at = segment.start - record.start
-        part = forecast(segment)
-        values[:, at : at + len(segment)] = part.mean, part.std, part.model_std
+        at = stretch.start + first - record.start
+        part = forecast(stretch[first:])
+        values[:, at : at + len(part.mean)] = part.mean, part.std, part.model_std
         if part.surprise is not None:
-            surprise[at : at + len(segment)] = part.surprise
+            surprise[at : at + len(part.surprise)] = part.surprise
         parts.append((at, part))
     diverged = [at + p.diverged_at for at, p in parts if p.diverged_at is not None]
     return Forecast(
@@ -371,9 +483,32 @@ def over_segments(
         min(diverged, default=None),
         record.output_names,
         record.output_units,
+        record.dt,
         surprise if any(p.surprise is not None for _, p in parts) else None,
         parts[0][1].run_factors if parts else (),
     )
+
+
+def first_whole(missing: NDArray[np.bool_], count: int) -> int:
+    """Return where so many samples begin of which none is missing, or the end."""
+    since = 0
+    for t, gap in enumerate(missing):
+        if t - since >= count:
+            return since
+        since = t + 1 if gap else since
+    return since if len(missing) - since >= count else len(missing)
+
+
+def over_record(
+    record: Record, start: int, forecast: Callable[[Record], Forecast]
+) -> Forecast:
+    """Return the forecast over a record; one without any if the record is too short.
+
+    For one of several records, of which short ones are no error.
+    """
+    if len(record) > max(start, 1):
+        return forecast(record)
+    return over_stretches(record, len(record), forecast)
 
 
 def paired(
@@ -390,7 +525,7 @@ def paired(
     return records, forecasts
 
 
-def _plain(names: tuple[str, ...]) -> bool:
+def without_name(names: tuple[str, ...]) -> bool:
     """Return whether names are those a record gives to channels without one."""
     return all(re.fullmatch(r"[uy]\d*", name) for name in names)
 

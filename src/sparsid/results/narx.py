@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.bayes.posterior import Posterior
+from sparsid.checks import LARGEST_LAG, whole
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.settings import LARGEST_LAG, whole
 from sparsid.models.narx import (
     Lags,
     Recursion,
@@ -44,9 +43,9 @@ from sparsid.results.forecast import (
     Channels,
     Draws,
     Forecast,
-    over_segments,
     width,
 )
+from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row
 
 # Mean, standard deviation, and its part that is not noise.
@@ -79,6 +78,7 @@ class Fitted(FittedModel):
 
     title: ClassVar[str] = "NARX"
     several_called: ClassVar[str] = "start"
+    complete_start: ClassVar[bool] = True
 
     channels: Channels
     scaling: Scaling
@@ -186,47 +186,13 @@ class Fitted(FittedModel):
 
     # -- simulation ----------------------------------------------------------------
 
-    def simulate(
-        self,
-        u: Any,
-        y_init: Any = None,
-        *,
-        samples: int = 100,
-        seed: int = 0,
-        sampled: bool = False,
-    ) -> Forecast:
-        """Return the free run of the model.
+    def _simulated(self, inputs: Any, first: Any, draws: Draws) -> Forecast:
+        """Return the run over inputs, from first outputs if there are any.
 
-        Parameters
-        ----------
-        u
-            A record: the run starts from its first measured outputs; where inputs are
-            missing it starts again after the gap. Or inputs alone.
-        y_init
-            Measured outputs of the first samples of ``u``, at least the largest lag.
-            Without them a run from inputs alone starts at sample 0 as the estimation
-            record started: its first outputs, held before the run, and the first
-            inputs held likewise (protocol A).
-        samples
-            Draws of weights and noise for the standard deviation; 0 leaves it NaN.
-        sampled
-            Whether drawn weights go through the model itself, not its linearisation.
+        Without them it starts at sample 0 as the estimation record started: its first
+        outputs, held before the run, and the first inputs held likewise (protocol A).
         """
-        draws = Draws(samples, seed, sampled).checked()
         lag = self.lags.max_lag
-        if isinstance(u, Record):
-            if y_init is not None:
-                raise InputError("a record carries its outputs: leave y_init out")
-            self.channels.check(u)
-            if np.isnan(u.u).any() or np.isnan(u.y[:lag]).any():
-                return over_segments(
-                    u, lag, lambda part: self.simulate(part, **draws._asdict())
-                )
-            inputs: Any = u.u
-            first: Any = u.y[:lag]
-        else:
-            inputs = self.channels.inputs(u)
-            first = None if y_init is None else self.channels.first_outputs(y_init, lag)
         if first is None:
             padded = np.concatenate([np.repeat(inputs[:1], lag, axis=0), inputs])
             held = np.repeat(self.start_outputs[None], lag, axis=0)
@@ -385,6 +351,14 @@ class Fitted(FittedModel):
     def _last(self, key: str) -> float | None:
         values = self.history.get(key)
         return None if values is None or not len(values) else float(values[-1])
+
+    def run_arrays(self) -> dict[str, Any]:
+        """Return the arrays of a fit to the free run in a file; here none."""
+        return {}
+
+    def run_facts(self) -> dict[str, Any]:
+        """Return the facts of a fit to the free run in a file; here none."""
+        return {}
 
     # -- weights -------------------------------------------------------------------
 

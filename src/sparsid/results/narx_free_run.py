@@ -16,7 +16,7 @@ from sparsid.bayes.noise import Noise, predicted, sampled
 from sparsid.data.record import Record
 from sparsid.models.narx import Recursion, free_run, output_history, regression_rows
 from sparsid.models.network import Network, Params
-from sparsid.results.forecast import Draws, Forecast, over_segments, width
+from sparsid.results.forecast import Draws, Forecast, over_stretches, width
 from sparsid.results.narx import Fitted, Values
 from sparsid.results.noise_texts import free_run_rows, noise_facts
 from sparsid.results.texts import Row, counted
@@ -68,6 +68,15 @@ class RunFitted(Fitted):
         """Return structure and noise, as plain values."""
         return {**super().facts(), **noise_facts(self.noise_parts)}
 
+    def run_arrays(self) -> dict[str, Any]:
+        """Return what a file holds of a fit to the free run, as arrays."""
+        noise = {f"noise.{k}": v for k, v in self.parts._asdict().items()}
+        return {**noise, "starts": self.starts, "start_std": self.start_std}
+
+    def run_facts(self) -> dict[str, Any]:
+        """Return what a file holds of a fit to the free run, as JSON."""
+        return {"window": self.window}
+
     def predict(
         self,
         record: Record,
@@ -88,8 +97,8 @@ class RunFitted(Fitted):
         Draws(samples, seed, sampled).checked()
         lag = self.lags.max_lag
         if np.isnan(record.u).any() or np.isnan(record.y[:lag]).any():
-            return over_segments(
-                record, start, lambda part: self.predict(part, horizon)
+            return over_stretches(
+                record, start, lambda part: self.predict(part, horizon), lag
             )
         run, _, _ = self._run(record.u, record.y[:lag], Draws(0, 0, False))
         y = self.scaling.scale_y(record.y)[lag:]

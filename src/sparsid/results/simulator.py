@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.bayes.posterior import Posterior, square_root
+from sparsid.checks import LARGEST_LAG, whole
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.settings import LARGEST_LAG, whole
 from sparsid.kernel.activations import NAMES
 from sparsid.kernel.whitening import whiten
 from sparsid.models.autoregression import Autoregression
@@ -31,9 +30,10 @@ from sparsid.results.forecast import (
     Channels,
     Draws,
     Forecast,
-    over_segments,
+    over_stretches,
 )
 from sparsid.results.nearest import compact_text
+from sparsid.results.outcome import Outcome
 from sparsid.results.structure_counts import groups_left, in_common
 from sparsid.results.surprise import Seen
 from sparsid.results.texts import Row
@@ -256,7 +256,7 @@ class FittedSimulator(FittedModel):
                 raise InputError("a record carries its outputs: leave y_init out")
             self.channels.check(u)
             if np.isnan(u.u).any():
-                return over_segments(
+                return over_stretches(
                     u,
                     self.start_samples,
                     lambda part: self.simulate(part, **draws._asdict()),
@@ -301,7 +301,7 @@ class FittedSimulator(FittedModel):
                 f"horizon {horizon}): give a longer record"
             )
         if np.isnan(record.u).any():
-            return over_segments(
+            return over_stretches(
                 record, start, lambda part: self.predict(part, horizon)
             )
         u = self.delayed(record.u)
@@ -486,7 +486,8 @@ class FittedSimulator(FittedModel):
         counts = self.weight_counts
         if len(counts) == 1:
             return self.kept_text()
-        ends = f"{min(counts)} to {max(counts)}" if len({*counts}) > 1 else "each"
+        same = len({*counts}) == 1
+        ends = f"{counts[0]} each" if same else f"{min(counts)} to {max(counts)}"
         return (
             f"{self.kept_text()} (median; members {ends}); "
             f"{self.weights_in_common} in common"

@@ -39,3 +39,13 @@ def each(values: Sequence[float], names: Sequence[str], units: Sequence[str]) ->
 def counted(number: int, what: str) -> str:
     """Return a number of things."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def clock(seconds: float) -> str:
+    """Return a duration in words, to two digits or so."""
+    if seconds < 180:
+        return f"{max(seconds, 1.0):.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -18,6 +18,7 @@ from sparsid.simulation.cascade import random_start
 from sparsid.simulation.linear import candidates
 from sparsid.simulation.member import Member
 from sparsid.simulation.signals import Signals
+from sparsid.simulation.waiting import cycle_work
 
 Values = NDArray[np.float64]
 
@@ -238,8 +239,8 @@ def rate_of(signals: Signals) -> float:
 
 
 def _work(signals: Signals, states: int, neurons: int) -> float:
-    """Return the multiplications of sensitivities and of their normal matrix."""
+    """Return the multiplications of one cycle, about."""
+    sizes = Sizes(states, signals.inputs, neurons, signals.outputs)
     enter, leave = states + signals.inputs + 1, states + signals.outputs
     parameters = (neurons + leave) * enter + neurons * leave
-    each = states**2 * parameters + signals.outputs * parameters**2
-    return float(signals.samples * each)
+    return cycle_work(sizes, parameters, signals.samples)

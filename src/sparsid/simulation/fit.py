@@ -19,16 +19,17 @@ from sparsid.data.pieces import excerpts, stretches_of
 from sparsid.data.record import Record, check_compatible
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Progress, Report
 from sparsid.models.residual_model import ResidualModel
+from sparsid.progress import Progress, ProgressCallback
 from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.outcome import Outcome
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
 from sparsid.results.structure_counts import middle_count
 from sparsid.results.surprise import Seen
 from sparsid.simulation.bands import FoldRuns
 from sparsid.simulation.member import Member
 from sparsid.simulation.prediction import residual_model
+from sparsid.simulation.reasons import reason
 from sparsid.simulation.search import (
     LinearFound,
     Search,
@@ -60,7 +61,7 @@ LINEAR_CYCLES = 6
 
 
 def fit_simulator(
-    records: list[Record], wanted: Wanted, report: Report | None = None
+    records: list[Record], wanted: Wanted, report: ProgressCallback | None = None
 ) -> FittedSimulator:
     """Return the model that held-out blocks prefer."""
     check_compatible(records)
@@ -71,7 +72,7 @@ class _Fit:
     """A search, and what becomes of its winner."""
 
     def __init__(
-        self, records: list[Record], wanted: Wanted, report: Report | None
+        self, records: list[Record], wanted: Wanted, report: ProgressCallback | None
     ) -> None:
         self.records, self.wanted, self.report = records, wanted, report
         self.began = time.perf_counter()
@@ -91,9 +92,13 @@ class _Fit:
         self.search = Search(
             self.part, wanted.seed, wanted.workers, self._told, notes=[]
         )
+        self.search.last_samples = self._last_members() * self.whole.samples
         self.stopped = False
         self.best_error = self.linear_error = np.inf
         self.linear_name = ""
+        # What was taken, None for the linear model, and why if nothing was to be tried.
+        self.chosen: Trial | None = None
+        self.settled = ""
 
     def _signals(self, stretches: Sequence[Record]) -> Signals:
         return Signals.of(self.scaling, stretches)
@@ -104,10 +109,10 @@ class _Fit:
         """Return the fitted model."""
         search, budget = self.search, self.wanted.budget
         linear = search.linear(self.wanted.states)
-        self.linear_error = linear.errors.rms
-        self.linear_name = linear.name
+        self.linear_error, self.linear_name = linear.errors.rms, linear.name
         self.best_error = self.linear_error
-        self._say(f"linear model of order {linear.order} found", 1, 1)
+        found = f"linear model of order {linear.order} found"
+        self._say(Stage(found, 1, 1, found))
         best: Trial | None = None
         kind = self.wanted.structure
         exact = kind == "auto" and linear.errors.rms < EXACT
@@ -129,34 +134,38 @@ class _Fit:
                 "the data do not support a nonlinear model: the linear one is taken"
             )
             best = None
+        if kind == "linear":
+            self.settled = "the linear model is what was asked for"
+        elif exact:
+            self.settled = "the linear model is taken: it has hardly any error"
         if best is None:
             return self._linear(linear)
         best = search.with_prior(best, self.wanted.prior)
-        return self._ensemble(search.sparse(best), linear)
+        self.chosen = search.sparse(best)
+        return self._ensemble(self.chosen, linear)
 
     def _told(self, stage: Stage) -> bool:
         finished = [t.rms for t in self.search.trials if np.isfinite(t.rms)]
         self.best_error = min([self.linear_error, *finished])
-        return self._say(stage.name, stage.done, stage.total)
+        return self._say(stage)
 
-    def _say(self, phase: str, done: int, total: int) -> bool:
+    def _say(self, stage: Stage) -> bool:
         """Tell the listener where the search is; return whether it is to end."""
         if self.report is not None:
-            text = "in seconds"
+            text = stage.place or stage.name
             if np.isfinite(self.linear_error):
-                text = (
-                    f"held-out error {self.best_error:.3g} of the deviation, "
-                    f"linear {self.linear_error:.3g}"
-                )
+                text += f" · held-out error {self.best_error:.3g}"
+                text += f", linear model {self.linear_error:.3g}"
             progress = Progress(
-                phase,
-                done,
-                total,
+                stage.name,
+                stage.done,
+                stage.total,
                 self.best_error,
                 np.full(self.part.outputs, self.best_error**2),
                 1.0,
                 time.perf_counter() - self.began,
                 text=text,
+                left=self._left(stage.left),
                 candidates=tuple(self._tried()),
             )
             self.stopped = bool(self.report(progress)) or self.stopped
@@ -170,6 +179,17 @@ class _Fit:
         trials = [t for t in self.search.trials if np.isfinite(t.rms)]
         return tried + [(t.name, float(t.rms)) for t in trials]
 
+    def _left(self, seconds: float | None) -> float | None:
+        """Return the seconds to come, no more than the budget leaves."""
+        budget = self.wanted.budget
+        if budget is None or seconds is None:
+            return seconds
+        return min(seconds, max(self.began + budget - time.perf_counter(), 0.0))
+
+    def _last_members(self) -> int:
+        share = COMPARED_SAMPLES / max(self.whole.samples, 1)
+        return int(np.clip(round(MOST_MEMBERS * share), FEWEST_MEMBERS, MOST_MEMBERS))
+
     # -- the end ---------------------------------------------------------------------
 
     def _linear(self, linear: LinearFound) -> FittedSimulator:
@@ -182,9 +202,7 @@ class _Fit:
     def _ensemble(self, best: Trial, linear: LinearFound) -> FittedSimulator:
         """Return the members of the winner, gone on with everything shown."""
         search, delays = self.search, best.candidate.delays
-        share = COMPARED_SAMPLES / max(self.whole.samples, 1)
-        count = int(np.clip(round(MOST_MEMBERS * share), FEWEST_MEMBERS, MOST_MEMBERS))
-        chosen = search.best_members(best, count)
+        chosen = search.best_members(best, self._last_members())
         try:
             members = search.last(chosen, self.whole.runs(delays))
         except StoppedError:
@@ -247,9 +265,7 @@ class _Fit:
         linear: LinearFound,
         held_out: FoldRuns,
     ) -> dict[str, Any]:
-        trials = [
-            {"name": what, "held_out_error": error} for what, error in self._tried()
-        ]
+        trials = [{"name": n, "held_out_error": error} for n, error in self._tried()]
         notes = list(self.search.notes)
         if self.part is not self.whole:
             notes.append(
@@ -270,6 +286,9 @@ class _Fit:
             "free_run_rmse": self._errors(members).tolist(),
             "candidates": trials,
             "chosen_candidate": name,
+            "chosen_because": reason(
+                self.chosen, self.linear_error, self.search.trials, self.settled
+            ),
             "bands": held_out.coverage(),
         }
         return found | ({"notes": notes} if notes else {})

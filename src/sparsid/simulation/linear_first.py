@@ -25,6 +25,8 @@ DIRECTIONS = ("output", "input", "states", "random", "output and input", "free")
 NEURONS = 8
 # Effect of a neuron at first; spread of the arguments' offsets.
 EFFECT, OFFSETS = 1e-3, 1.5
+# Weight of states that are added, at first.
+SLOW_SOURCE = 0.1
 # Poles of states that are added, at first; how close to one they may come.
 SLOW_POLES, LARGEST_RADIUS = (0.9, 0.98), 1.0 - 1e-4
 
@@ -111,7 +113,7 @@ def begun(
     _copied(base, new, theta, "BCD")
     F, H = _directed(base, kind, len(kinds), rng)
     if slow:
-        F = np.concatenate([F, rng.normal(size=(len(F), slow))], axis=1)
+        F = np.concatenate([F, SLOW_SOURCE * rng.normal(size=(len(F), slow))], axis=1)
     theta[new.where("F")], theta[new.where("H")] = F.ravel(), H.ravel()
     theta[new.where("E")] = EFFECT * rng.normal(size=new.where("E").size)
     starts = np.concatenate([base.starts, np.zeros((len(base.runs), slow))], axis=1)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, TypeVar
 
@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from sparsid.checks import LARGEST_COUNT, number, whole
 from sparsid.errors import InputError
-from sparsid.fitting.settings import LARGEST_COUNT, number, whole
 from sparsid.simulation.arx import dead_times
 from sparsid.simulation.candidates import (
     Bases,
@@ -39,6 +39,14 @@ from sparsid.simulation.member import Member, Run
 from sparsid.simulation.prior_kinds import CYCLES, KINDS, costs_of, preferred, under
 from sparsid.simulation.pruning import pruned
 from sparsid.simulation.signals import FOLDS, Errors, Signals
+from sparsid.simulation.waiting import (
+    PRUNING_CYCLES,
+    PRUNING_SHARE,
+    VARIANT_SIZE,
+    Waiting,
+    cycle_work,
+    race_work,
+)
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +90,9 @@ COSTLY = 35e6
 EFFORT_FIRST, EFFORT = 400e9, 250e9
 # Multiplications a second and thread that a time budget counts on.
 SPEED = 2e9
+# The winner goes on for twice as many cycles, so often at most, while its held-out
+# error falls to this share.
+MORE_ROUNDS, PAYS = 3, 0.93
 # Seconds between two looks at whether to stop.
 LISTEN_EVERY = 0.5
 # Cycles after which the residual may have a memory.
@@ -188,11 +199,16 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """What a listener hears: where the search is."""
+    """What a listener hears: where the search is.
+
+    ``place`` says it in words, ``left`` is how many seconds are still to come in all.
+    """
 
     name: str
     done: int
     total: int
+    place: str = ""
+    left: float | None = None
 
 
 Told = Callable[[Stage], bool]
@@ -246,6 +262,8 @@ class Search:
         Hears of progress and may end the search by returning True.
     deadline
         Time of `time.perf_counter` at which no more is tried.
+    last_samples
+        Samples of all final members together, for the time it takes.
     """
 
     signals: Signals
@@ -253,6 +271,7 @@ class Search:
     workers: int = 2
     told: Told | None = None
     deadline: float = np.inf
+    last_samples: float = 0.0
     notes: list[str] = field(default_factory=list)
     trials: list[Trial] = field(default_factory=list)
 
@@ -260,6 +279,7 @@ class Search:
         self.bases = Bases(self.signals)
         # Whether to stop now; whether something was left out because of that.
         self.stopped = self.cut_short = False
+        self.waiting = Waiting()
         # Cost of the winner's members under each kind of prior.
         self.prior_costs: dict[str, float] = {}
 
@@ -408,6 +428,8 @@ class Search:
             return [
                 LinearFirst(c.bases, c.way, c.order, 6, polynomial=True),
                 LinearFirst(c.bases, c.way, c.order, 12),
+                LinearFirst(c.bases, c.way, c.order, c.neurons, slow=1),
+                LinearFirst(c.bases, c.way, c.order, c.neurons, chain=True),
             ]
         if isinstance(c, Cascade):
             return [Cascade(c.signals, c.states, 12)]
@@ -428,7 +450,22 @@ class Search:
         for trial in tried[1:]:
             if trial.errors.clearly_below(best.errors):
                 best = trial
+        if not self.cut_short:
+            self._go_on(best)
         return best
+
+    def _go_on(self, best: Trial) -> None:
+        """Advance the best candidate as long as held-out errors still fall by it."""
+        cycles = ROUNDS[-1].cycles
+        for k in range(MORE_ROUNDS):
+            before, cycles = best.rms, 2 * cycles
+            plan = replace(ROUNDS[-1], starts=0, fewer=0, cycles=cycles)
+            cost = best.candidate.work * FOLDS * plan.kept * cycles / 2.0
+            if cost > EFFORT or not self._advance(f"more cycles {k + 1}", [best], plan):
+                break
+            best.go_back()
+            if best.rms > PAYS * before:
+                break
 
     # -- the race --------------------------------------------------------------------
 
@@ -440,19 +477,24 @@ class Search:
         Parameters
         ----------
         rival
-            Who is worse than this one was after the same round is dropped, too.
+            Who is so much worse than this one was after the same round is dropped.
         """
         running = [Trial(c) for c in found]
         for k, plan in enumerate(ROUNDS):
             running = self._affordable(running, plan, EFFORT if k else EFFORT_FIRST)
             if k == 0:
                 self.trials += running
-            if not running or not self._advance(f"round {k + 1}", running, plan):
+            if not running:
+                break
+            variants = 0 if rival else len(self.variants(running[0]))
+            self._expect(k, running, variants)
+            if not self._advance(f"round {k + 1}", running, plan):
                 break
             running.sort(key=lambda t: t.rms)
             limit = plan.ratio * running[0].rms
             if rival is not None:
-                limit = min(limit, rival.after[min(k, len(rival.after) - 1)])
+                before = rival.after[min(k, len(rival.after) - 1)]
+                limit = min(limit, plan.ratio * before)
             running = [t for t in running if t.rms <= limit][: plan.most]
         for trial in self.trials:
             trial.go_back()
@@ -482,6 +524,29 @@ class Search:
     def _starts(self, trial: Trial, plan: Round) -> int:
         return plan.fewer if self._costly(trial) else plan.starts
 
+    def _expect(self, k: int, trials: Sequence[Trial], variants: int) -> None:
+        """Plan the time of a round, and of all that follows if most candidates stay."""
+        sizes = [self._size(t) for t in trials]
+        costly = [self._costly(t) for t in trials]
+        now, *later = race_work(ROUNDS, sizes, costly, k)
+        # Who will win is not known: one of middle size.
+        size, dear = float(np.median(sizes)), costly[0]
+        more = [VARIANT_SIZE * size] * variants
+        # Few of them get to the last round.
+        first, *others = race_work(ROUNDS, more, [dear] * variants)
+        later += [first, 0.5 * sum(others)]
+        attempts = PRUNING_SHARE * self._attempts(trials[0]) * PRUNING_CYCLES
+        later.append(size * LAST_KEPT * attempts)
+        last = LAST_CYCLES * size * self.last_samples / self.signals.samples
+        self.waiting.plan(FOLDS * now, FOLDS * sum(later) + last)
+
+    def _size(self, trial: Trial) -> float:
+        return trial.candidate.work
+
+    def _attempts(self, trial: Trial) -> int:
+        """Return how often removals are tried."""
+        return 4 if self._costly(trial) else 12
+
     def _advance(self, name: str, trials: Sequence[Trial], plan: Round) -> bool:
         """Advance candidates by a round; return False if it was cut short."""
         jobs: list[tuple[Trial, int, int]] = []
@@ -507,7 +572,7 @@ class Search:
 
         complete = True
         try:
-            begun = self._map(name, begin, jobs)
+            begun = self._map(name, begin, jobs, [job[0] for job in jobs], trials)
         except StoppedError as stop:
             begun, complete = list(stop.done), False
         for job, member in zip(jobs, begun, strict=False):
@@ -525,7 +590,7 @@ class Search:
         ]
         if complete:
             try:
-                self._map(name, go_on, left)
+                self._map(name, go_on, left, [job[0] for job in left], trials)
             except StoppedError:
                 complete = False
         self.cut_short |= not complete
@@ -563,6 +628,11 @@ class Search:
             if self.stopped or time.perf_counter() > self.deadline:
                 raise StoppedError
             member.cycle(coloured=member.age >= COLOURED_FROM)
+            samples = sum(len(run.u) for run in member.runs)
+            structure = member.structure
+            self.waiting.cycle(
+                cycle_work(structure.sizes, structure.parameters, samples)
+            )
             if member.age > COLOURED_FROM + 8 and member.settled():
                 break
             if not np.isfinite(member.cost):
@@ -621,7 +691,11 @@ class Search:
             for member in members[:LAST_KEPT]
         ]
         best.full = max(m.structure.parameters for _, m in jobs)
-        attempts = 4 if self._costly(best) else 12
+        attempts = self._attempts(best)
+        cycles = PRUNING_SHARE * attempts * PRUNING_CYCLES
+        last = LAST_CYCLES * self.last_samples / self.signals.samples
+        size = self._size(best)
+        self.waiting.plan(len(jobs) * cycles * size, last * size)
 
         def one(job: tuple[int, Member]) -> Member:
             fold, full = job
@@ -676,18 +750,30 @@ class Search:
         return self._map("final members", one, members)
 
     def _map(
-        self, name: str, work: Callable[[Job], Done], jobs: Sequence[Job]
+        self,
+        name: str,
+        work: Callable[[Job], Done],
+        jobs: Sequence[Job],
+        whose: Sequence[Trial] = (),
+        trials: Sequence[Trial] = (),
     ) -> list[Done]:
-        """Do jobs in threads, in order, telling how far they are."""
+        """Do jobs in threads, in order, telling how far they are.
+
+        Parameters
+        ----------
+        whose, trials
+            The candidate of each job, and all candidates of the round.
+        """
         with threadpool_limits(1), ThreadPoolExecutor(self.workers) as pool:
             futures = [pool.submit(work, job) for job in jobs]
             left: set[Future[Done]] = set(futures)
             try:
                 while left:
                     _, left = wait(left, LISTEN_EVERY, FIRST_COMPLETED)
-                    if self.told is not None and self.told(
-                        Stage(name, len(jobs) - len(left), len(jobs))
-                    ):
+                    count = len(jobs) - len(left)
+                    place = _place(whose, trials, count)
+                    stage = Stage(name, count, len(jobs), place, self.waiting.seconds())
+                    if self.told is not None and self.told(stage):
                         raise StoppedError
                 done = [future.result() for future in futures]
             except BaseException as error:
@@ -705,3 +791,11 @@ def _result(future: Future[Done]) -> Done | None:
     if not future.done() or future.cancelled() or future.exception() is not None:
         return None
     return future.result()
+
+
+def _place(whose: Sequence[Trial], trials: Sequence[Trial], done: int) -> str:
+    """Return which candidate is under way, in words."""
+    if not whose:
+        return ""
+    trial = whose[min(done, len(whose) - 1)]
+    return f"candidate {list(trials).index(trial) + 1} of {len(trials)}, {trial.name}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Protocol
 
@@ -266,7 +267,8 @@ def choose(candidates: Sequence[Comparator], record: Record) -> Comparator:
     """Return the one with the best free run on the end of the record, refitted."""
     learn, judge = record.split(VALIDATION)
     errors = [float(rmse(judge, c.fit(learn).simulate(judge))[0]) for c in candidates]
-    return candidates[int(np.argmin(errors))].fit(record)  # type: ignore[no-any-return]
+    best: Comparator = candidates[int(np.argmin(errors))].fit(record)
+    return best
 
 
 # -- the comparators by name ---------------------------------------------------------
@@ -282,7 +284,7 @@ def _arx_19(record: Record) -> Comparator:
 
 def _piecewise(record: Record) -> Comparator:
     candidates = [
-        Arx(lags, lambda regions=regions: Piecewise(regions))  # type: ignore[misc]
+        Arx(lags, partial(Piecewise, regions))
         for lags in (2, 3, 5)
         for regions in (2, 3, 4, 6)
     ]

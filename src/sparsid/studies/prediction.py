@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from scipy.stats import bootstrap
 
 from sparsid.errors import InputError
-from sparsid.fitting.outcome import Outcome
+from sparsid.results.outcome import Outcome
 from sparsid.studies import published
-from sparsid.studies.store import Spec
+from sparsid.studies.runner import Run
+from sparsid.studies.store import Spec, Store
 
 NAME = "prediction"
 REPEATS = 50
@@ -144,6 +145,25 @@ def fit_specs(
                     spec["strength"] = strengths[method, ratio]
                 specs.append({**spec, "ratio": ratio, "seed": seed})
     return specs
+
+
+def work(
+    store: Store, run: Run, methods: Sequence[str], ratios: Sequence[float], count: int
+) -> None:
+    """Run the study part by part: strengths are chosen before the fits begin.
+
+    Parameters
+    ----------
+    count
+        Repeats of each fit.
+    """
+    shared = store.study.settings
+    fits = fit_specs(shared, methods, ratios, count)
+    first = baseline_specs(shared, ratios)
+    first += selection_specs(shared, methods, ratios)
+    run("choosing strengths", first, later=fits)
+    chosen = chosen_strengths(store.rows())
+    run("fitting", fit_specs(shared, methods, ratios, count, chosen))
 
 
 def _network(shared: dict[str, Any]) -> Spec:

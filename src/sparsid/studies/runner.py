@@ -11,7 +11,7 @@ from typing import Any
 
 from sparsid.errors import DatasetUnavailable
 from sparsid.parallel.local import Engine
-from sparsid.parallel.pool import MOST_TRIES, Crew, hire
+from sparsid.parallel.pool import MOST_TRIES, Pool, open_pool
 from sparsid.studies.store import Result, Spec, Store, canonical
 
 # What trials need, imported before a process says which engine it is.
@@ -39,6 +39,9 @@ class Standing:
 
 
 Watch = Callable[[Standing], None]
+# Runs the trials of a part of a study: its name, their specs, and as ``later`` those
+# that come after it, as far as they are known.
+Run = Callable[..., None]
 
 
 # Descriptions of a trial, the closest first.
@@ -92,8 +95,8 @@ def _likes(spec: Spec) -> Likes:
     )
 
 
-def hire_for_trials(store: Store, size: int | None, scheduler: str | None) -> Crew:
-    """Return a crew whose processes run the engine of the store's study.
+def pool_for_trials(store: Store, size: int | None, scheduler: str | None) -> Pool:
+    """Return a pool whose processes run the engine of the store's study.
 
     Parameters
     ----------
@@ -102,13 +105,13 @@ def hire_for_trials(store: Store, size: int | None, scheduler: str | None) -> Cr
     scheduler
         Address of a Dask scheduler; None: processes of this computer.
     """
-    return hire(scheduler, size, Engine(store.study.engine, MODULES))
+    return open_pool(scheduler, size, Engine(store.study.engine, MODULES))
 
 
 def run_trials(
     store: Store,
     specs: list[Spec],
-    crew: Crew,
+    pool: Pool,
     *,
     watch: Watch | None = None,
     later: list[Spec] | None = None,
@@ -135,7 +138,7 @@ def run_trials(
     def standing() -> Standing:
         left = pace.total(waiting)
         if left is not None:
-            left /= max(crew.size, 1)
+            left /= max(pool.size, 1)
         return Standing(len(specs) - unanswered, len(specs), failed, left)
 
     def tell() -> None:
@@ -143,7 +146,7 @@ def run_trials(
             watch(standing())
 
     tell()
-    for k, answer in crew.run(answer_trial, [(spec,) for spec in todo]):
+    for k, answer in pool.run(answer_trial, [(spec,) for spec in todo]):
         if isinstance(answer, ChildProcessError):
             text = f"the process died {MOST_TRIES} times: {answer}"
             answer = {"error": text, "died": True}, 0.0
@@ -157,7 +160,9 @@ def run_trials(
     return standing()
 
 
-def answer_trial(spec: Spec, *, report: Callable[[Any], bool]) -> tuple[Result, float]:
+def answer_trial(
+    spec: Spec, *, progress: Callable[[Any], bool]
+) -> tuple[Result, float]:
     """Return the answer to a trial and its seconds; a failure is an answer too.
 
     All that goes in and out are plain values: this may run on any machine that has the

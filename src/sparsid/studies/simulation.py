@@ -20,7 +20,8 @@ from sparsid.parallel.fingerprint import code_fingerprint
 from sparsid.studies import published
 from sparsid.studies.comparators import available
 from sparsid.studies.prediction import chosen_inside
-from sparsid.studies.store import Spec
+from sparsid.studies.runner import Run
+from sparsid.studies.store import Spec, Store
 from sparsid.studies.trials import PROTOCOLS
 
 NAME = "simulation"
@@ -107,6 +108,11 @@ def specs(shared: dict[str, Any], variants: Sequence[str], repeats: int) -> list
 # -- what it shows -------------------------------------------------------------------
 
 
+def work(store: Store, run: Run, variants: Sequence[str], repeats: int) -> None:
+    """Run the study, which has one part."""
+    run("fitting", specs(store.study.settings, variants, repeats))
+
+
 def runs_frame(rows: Rows) -> pd.DataFrame:
     """Return the finished networks as a table, failures left out."""
     good = [r for r in rows if r["kind"] == "simulate" and "error" not in r]
@@ -163,7 +169,7 @@ def comparison_table(rows: Rows) -> pd.DataFrame:
     ]
     for row in rows:
         if row["kind"] == "compare" and "error" not in row:
-            errors = {p: row[f"test_rmse_{p}"] for p in PROTOCOLS}
+            errors: dict[str, Any] = {p: row[f"test_rmse_{p}"] for p in PROTOCOLS}
             how = f"run live ({row['package']})"
             table.append({"model": row["name"], "how": how, **errors})
     runs = runs_frame(rows)

@@ -14,12 +14,13 @@ import numpy as np
 import sparsid
 from sparsid import datasets
 from sparsid.data.record import Record
+from sparsid.datasets.benchmark import MeanOnly, ProtocolName
 from sparsid.studies.store import Result, Spec
 
 if TYPE_CHECKING:
     from sparsid.estimators import Model
 
-PROTOCOLS = ("A", "B", "C")
+PROTOCOLS: tuple[ProtocolName, ...] = ("A", "B", "C")
 
 
 def run(spec: Spec) -> Result:
@@ -56,21 +57,6 @@ def first_part(record: Record, ratio: float) -> Record:
     return record[: round(ratio * len(record))]
 
 
-class Finished:
-    """A fitted model for scoring: free runs without the draws behind a band."""
-
-    def __init__(self, model: Model) -> None:
-        self.model, self.max_lag_ = model, model.max_lag_
-
-    def predict(self, record: Any) -> sparsid.Forecast:
-        """Return the one-step prediction."""
-        return self.model.predict(record)
-
-    def simulate(self, u: Any) -> sparsid.Forecast:
-        """Return the free run over a record or over inputs."""
-        return self.model.simulate(u, samples=0)
-
-
 # -- the kinds of trials -------------------------------------------------------------
 
 
@@ -79,7 +65,7 @@ def _predict(spec: Spec) -> Result:
     benchmark = datasets.load(spec["dataset"])
     record = first_part(benchmark.estimation, spec["ratio"])
     model = estimator(spec).fit(record)
-    score = benchmark.score(Finished(model), "one-step")
+    score = benchmark.score(MeanOnly(model), "one-step")
     counted = score.samples / len(benchmark.test_inputs)
     return {
         **_facts(model, record),
@@ -131,7 +117,7 @@ def _simulate(spec: Spec) -> Result:
         "train_simulation_rmse": sparsid.rmse(record, own)[0],
     }
     for protocol in PROTOCOLS:
-        score = benchmark.score(Finished(model), protocol)  # type: ignore[arg-type]
+        score = benchmark.score(MeanOnly(model), protocol)
         result[f"test_rmse_{protocol}"] = score.rmse[0]
         if score.rmse_paper is not None:
             result["test_rmse_paper"] = score.rmse_paper[0]
@@ -158,7 +144,7 @@ def _compare(spec: Spec) -> Result:
     benchmark = datasets.load(spec["dataset"])
     model = fit_comparator(spec["name"], benchmark.estimation)
     return {
-        f"test_rmse_{protocol}": benchmark.score(model, protocol).rmse[0]  # type: ignore[arg-type]
+        f"test_rmse_{protocol}": benchmark.score(model, protocol).rmse[0]
         for protocol in PROTOCOLS
     }
 

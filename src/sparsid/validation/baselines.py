@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsid.data.pieces import stretches_of
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
 from sparsid.models.narx import Lags, regression_rows
-from sparsid.results.forecast import DIVERGED
+from sparsid.results.forecast import DIVERGED, first_whole
 
 Values = NDArray[np.float64]
 # Samples in a row from which a linear model can be told.
@@ -90,18 +91,34 @@ class Arx:
             found.append((fit + model.weights.size * np.log(rows), model))
         return min(found, key=lambda pair: pair[0])[1]
 
-    def predict(self, segment: Record) -> Values:
-        """Return one-step predictions over a record without gaps."""
-        u = self.scaling.scale_u(segment.u)
-        y = self.scaling.scale_y(segment.y)
-        return self._whole(_rows(self.lags, u, y) @ self.weights, len(segment))
+    def predict(self, record: Record) -> Values:
+        """Return one-step predictions over a record, NaN where a lag is missing."""
+        u = self.scaling.scale_u(record.u)
+        y = self.scaling.scale_y(record.y)
+        return self._whole(_rows(self.lags, u, y) @ self.weights, len(record))
 
-    def simulate(self, segment: Record) -> Values:
-        """Return the free run from the first outputs; NaN from where it diverges."""
+    def simulate(self, record: Record) -> Values:
+        """Return the free run over a record, infinite from where it diverges.
+
+        As the runs of models it goes through missing outputs, and begins anew where
+        inputs were missing.
+        """
+        found = np.full(record.y.shape, np.nan)
+        lag = self.lags.max_lag
+        for stretch in stretches_of([record]):
+            first = first_whole(np.isnan(stretch.y).any(1), lag)
+            if len(stretch) - first > lag:
+                at = stretch.start - record.start
+                own = self._run(stretch[first:])
+                found[at + first : at + len(stretch)] = own
+        return found
+
+    def _run(self, stretch: Record) -> Values:
+        """Return the free run from the first outputs."""
         lags, lag = self.lags, self.lags.max_lag
-        u = self.scaling.scale_u(segment.u)
+        u = self.scaling.scale_u(stretch.u)
         y = np.zeros((len(u), lags.n_outputs))
-        y[:lag] = self.scaling.scale_y(segment.y[:lag])
+        y[:lag] = self.scaling.scale_y(stretch.y[:lag])
         # With outputs of zero the rows hold the inputs' part and the constant.
         driven = _rows(lags, u, np.zeros_like(y)) @ self.weights
         fed_back = [
@@ -112,9 +129,9 @@ class Arx:
         for t in range(lag, len(y)):
             y[t] = driven[t - lag] + y[t - ages, channels] @ weights
             if not (np.abs(y[t]) < DIVERGED).all():
-                y[t:] = np.nan
+                y[t:] = np.inf
                 break
-        return self._whole(y[lag:], len(segment))
+        return self._whole(y[lag:], len(stretch))
 
     def _whole(self, values: Any, length: int) -> Values:
         """Return values in the data's units, NaN before the first."""

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from sparsid.data.record import Record
-from sparsid.estimators import Model
-from sparsid.fitting.outcome import Outcome
-from sparsid.results.forecast import Forecast, over_segments
+from sparsid.results.base import FittedModel, HasResult, result_of
+from sparsid.results.forecast import Forecast
+from sparsid.results.outcome import Outcome
 from sparsid.validation.calibration import Calibration, calibration
+from sparsid.validation.evaluation import forecasts_over
 from sparsid.validation.residuals import Correlation, residual_tests
 from sparsid.validation.scores import fit_percent, r2, rmse
 from sparsid.validation.stability import Stability, stability
@@ -81,11 +82,12 @@ class Diagnosis:
 
 
 def diagnose(
-    model: Model,
+    model: FittedModel | HasResult,
     records: Record | Sequence[Record],
     *,
     samples: int = 100,
     seed: int = 0,
+    forecasts: tuple[list[Forecast], list[Forecast]] | None = None,
 ) -> Diagnosis:
     """Return what a model gets right and wrong on records.
 
@@ -96,17 +98,15 @@ def diagnose(
         better than it is.
     samples
         Draws behind the bands of the free run.
+    forecasts
+        One step ahead and in free run, over each record, if they are there already;
+        None: they are made.
     """
     records = [records] if isinstance(records, Record) else list(records)
-    lag = model.max_lag_
-    # The weights of a diverged model are not finite, and there is nothing to draw.
-    samples = 0 if model.outcome_ is Outcome.DIVERGED else samples
-
-    def run(segment: Record) -> Forecast:
-        return model.simulate(segment, samples=samples, seed=seed)
-
-    one_step = [over_segments(r, lag, model.predict) for r in records]
-    free_run = [over_segments(r, lag, run) for r in records]
+    fitted = result_of(model)
+    if forecasts is None:
+        forecasts = forecasts_over(fitted, records, samples, seed)
+    one_step, free_run = forecasts
     scores = {
         kind: _scores(records, forecasts)
         for kind, forecasts in (("one_step", one_step), ("free_run", free_run))
@@ -117,8 +117,8 @@ def diagnose(
         free_run,
         scores,
         _residual_tests(records, one_step),
-        operating_range(model.fitted_, records, free_run),
-        _stability(model, records),
+        operating_range(fitted, records, free_run),
+        _stability(fitted, records),
         _calibration(records, one_step),
         _calibration(records, free_run),
     )
@@ -148,11 +148,13 @@ def _residual_tests(
     return residual_tests(records, one_step)
 
 
-def _stability(model: Model, records: list[Record]) -> Stability | None:
-    longest = max((s for r in records for s in r.segments()), key=len)
-    if len(longest) <= model.max_lag_ or model.outcome_ is Outcome.DIVERGED:
+def _stability(fitted: FittedModel, records: list[Record]) -> Stability | None:
+    longest = max((s for r in records for s in r.segments()), key=len, default=None)
+    if longest is None or len(longest) <= fitted.start_samples:
         return None
-    return stability(model, longest)
+    if fitted.outcome is Outcome.DIVERGED:
+        return None
+    return stability(fitted, longest)
 
 
 def _calibration(

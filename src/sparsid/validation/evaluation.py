@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.data.record import Record
-from sparsid.datasets import Benchmark
-from sparsid.errors import InputError
-from sparsid.estimators import Model
-from sparsid.fitting.outcome import Outcome
-from sparsid.results.forecast import BAND, SURPRISE_LIMIT, Forecast, over_segments
+from sparsid.results.base import FittedModel, HasResult, result_of
+from sparsid.results.forecast import BAND, SURPRISE_LIMIT, Forecast, over_record
+from sparsid.results.outcome import Outcome
 from sparsid.validation.baselines import Arx, persistence
-from sparsid.validation.scores import rmse
+from sparsid.validation.scores import fit_percent, rmse
 
 PartName = Literal["estimation", "test"]
+Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,64 +38,88 @@ class Part:
 
 
 def forecast_part(
-    model: Model, name: PartName, records: list[Record], numbers: list[int]
+    model: FittedModel | HasResult,
+    name: PartName,
+    records: list[Record],
+    numbers: list[int],
 ) -> Part:
     """Return one-step predictions and free runs over records."""
+    return Part(name, records, numbers, *forecasts_over(result_of(model), records))
+
+
+def forecasts_over(
+    fitted: FittedModel, records: list[Record], samples: int = 100, seed: int = 0
+) -> tuple[list[Forecast], list[Forecast]]:
+    """Return predictions one step ahead and free runs over each record.
+
+    Parameters
+    ----------
+    samples, seed
+        Draws behind the bands of the free run.
+    """
     # The weights of a diverged model are not finite, and there is nothing to draw.
-    samples = 0 if model.outcome_ is Outcome.DIVERGED else 100
-    lag = model.max_lag_
+    samples = 0 if fitted.outcome is Outcome.DIVERGED else samples
+    lag = fitted.start_samples
 
-    def run(segment: Record) -> Forecast:
-        return model.simulate(segment, samples=samples)
+    def run(record: Record) -> Forecast:
+        return fitted.simulate(record, samples=samples, seed=seed)
 
-    return Part(
-        name,
-        records,
-        numbers,
-        [over_segments(record, lag, model.predict) for record in records],
-        [over_segments(record, lag, run) for record in records],
+    return (
+        [over_record(record, lag, fitted.predict) for record in records],
+        [over_record(record, lag, run) for record in records],
     )
 
 
-def usable(record: Record, lag: int) -> list[Record]:
-    """Return the gap-free stretches that are longer than the largest lag."""
-    return [s for s in record.segments() if len(s) > max(lag, 1)]
+def scores(
+    part: Part, model: FittedModel | HasResult, arx: Arx | None
+) -> dict[str, Any]:
+    """Return the errors of model and baselines over all records together.
 
-
-def scores(part: Part, model: Model, arx: Arx | None) -> dict[str, Any]:
-    """Return the errors of model and baselines on the same rows of all records.
-
-    Rows count that have all their lags inside one gap-free stretch. A run that
+    Those of the model count every measured sample that it has a forecast for, as `rmse`
+    does; baselines count those of them that they have a forecast for, too. A run that
     diverged has an infinite error.
     """
-    lag = model.max_lag_
-    rows = [_scored(record, lag) for record in part.records]
-    y = _stacked([record.y for record in part.records], rows)
-    if not len(y):
+    records = part.records
+    y = np.concatenate([record.y for record in records])
+    one_step, free_run = (
+        np.concatenate([_present(f) for f in forecasts])
+        for forecasts in (part.one_step, part.free_run)
+    )
+    counted = np.isfinite(y) & ~np.isnan(free_run)
+    predicted = np.isfinite(y) & ~np.isnan(one_step)
+    if not (counted.any(0) & predicted.any(0)).all():
         return {"samples": 0}
 
-    def error(values: list[Any]) -> list[float]:
-        return [float(e) for e in rmse(y, _stacked(values, rows))]
+    def errors(values: Any, rows: Values) -> list[float]:
+        both = np.isnan(values) | np.isnan(rows)
+        measured = np.where(both, np.nan, y)
+        if np.isnan(measured).all(0).any():
+            return []
+        return [float(e) for e in rmse(measured, np.where(both, 0.0, values))]
 
-    def each(predictor: Callable[[Record], Any]) -> list[Any]:
-        return [_assembled(record, lag, predictor) for record in part.records]
+    def baseline(predictor: Callable[[Record], Any]) -> Any:
+        return np.concatenate([predictor(record) for record in records])
 
-    mean = _stacked([f.mean for f in part.one_step], rows)
-    std = _stacked([f.std for f in part.one_step], rows)
+    linear = {}
+    if arx is not None:
+        linear = {
+            "one_step": errors(baseline(arx.predict), one_step),
+            "free_run": errors(baseline(arx.simulate), free_run),
+        }
+    std = np.concatenate([f.std for f in part.one_step])
+    inside = np.abs(y - one_step) <= BAND * std
     return {
-        "samples": len(y),
+        "samples": int(counted.any(1).sum()),
         "model": {
-            "one_step": error([f.mean for f in part.one_step]),
-            "free_run": error([f.mean for f in part.free_run]),
+            "one_step": errors(one_step, one_step),
+            "free_run": errors(free_run, free_run),
         },
-        "linear_arx": {}
-        if arx is None
-        else {
-            "one_step": error(each(arx.predict)),
-            "free_run": error(each(arx.simulate)),
-        },
-        "persistence": {"one_step": error(each(persistence))},
-        "one_step_inside_band": (np.abs(y - mean) <= BAND * std).mean(0).tolist(),
+        "linear_arx": linear if all(linear.values()) else {},
+        "persistence": {"one_step": errors(baseline(persistence), one_step)},
+        "free_run_fit_percent": _fit_percent(
+            np.where(counted, y, np.nan), np.where(counted, free_run, 0.0)
+        ),
+        "one_step_inside_band": inside.mean(0, where=predicted).tolist(),
         **_surprise(part.free_run),
     }
 
@@ -119,52 +142,15 @@ def _surprise(forecasts: list[Forecast]) -> dict[str, Any]:
     return {"surprise": facts}
 
 
-class _MeanOnly:
-    """A model that leaves out the standard deviations, which scores do not need."""
-
-    def __init__(self, model: Model) -> None:
-        self.max_lag_ = model.max_lag_
-        self.predict = model.predict
-        self._model = model
-
-    def simulate(self, u: Any, y_init: Any = None) -> Forecast:
-        return self._model.simulate(u, y_init, samples=0)
+def _fit_percent(y: Values, run: Values) -> list[float]:
+    """Return how much of the measured samples runs explain; minus infinity if none."""
+    return [float(f) for f in fit_percent(y, run)]
 
 
-def protocol_scores(benchmark: Benchmark, model: Model) -> dict[str, Any]:
-    """Return the errors on the benchmark's test record, protocol by protocol."""
-    found: dict[str, Any] = {}
-    own = ("A", "B", "C") if benchmark.window is None else ("window",)
-    for protocol in ("one-step", *own):
-        try:
-            score = benchmark.score(_MeanOnly(model), protocol)
-        except InputError as error:
-            found[protocol] = {"rmse": None, "reason": str(error)}
-            continue
-        found[protocol] = {
-            "rmse": score.rmse.tolist(),
-            "first": score.first,
-            "samples": score.samples,
-        }
-    return found
-
-
-def _scored(record: Record, lag: int) -> NDArray[np.bool_]:
-    """Return which rows have all their lags inside one stretch."""
-    rows = np.zeros(len(record), dtype=bool)
-    for segment in usable(record, lag):
-        at = segment.start - record.start
-        rows[at + max(lag, 1) : at + len(segment)] = True
-    return rows
-
-
-def _assembled(record: Record, lag: int, predictor: Callable[[Record], Any]) -> Any:
-    values = np.full(record.y.shape, np.nan)
-    for segment in usable(record, lag):
-        at = segment.start - record.start
-        values[at : at + len(segment)] = predictor(segment)
-    return values
-
-
-def _stacked(values: list[Any], rows: list[NDArray[np.bool_]]) -> Any:
-    return np.concatenate([v[r] for v, r in zip(values, rows, strict=True)])
+def _present(forecast: Forecast) -> Values:
+    """Return a forecast, infinite where it diverged, NaN where there is none."""
+    mean = forecast.mean
+    if forecast.diverged_at is None:
+        return mean
+    late = np.arange(len(mean))[:, None] >= forecast.diverged_at
+    return np.where(late & np.isnan(mean), np.inf, mean)

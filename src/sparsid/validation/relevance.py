@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 
 from sparsid.bayes.posterior import evidence_lost
-from sparsid.estimators import Model
+from sparsid.results.base import FittedModel, HasResult, result_of
 
 
-def weights_table(model: Model, member: int = 0) -> pd.DataFrame:
+def weights_table(model: FittedModel | HasResult, member: int = 0) -> pd.DataFrame:
     """Return every weight kept: block, row, column, value, std, signal to noise.
 
     Parameters
@@ -17,7 +17,7 @@ def weights_table(model: Model, member: int = 0) -> pd.DataFrame:
     member
         Which member of an ensemble; a single network has one.
     """
-    places, values, posterior = model.fitted_.weights(member)
+    places, values, posterior = result_of(model).weights(member)
     table = pd.DataFrame(places, columns=["block", "row", "column"])
     table["value"], table["std"] = values, posterior.std
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -25,7 +25,7 @@ def weights_table(model: Model, member: int = 0) -> pd.DataFrame:
     return table
 
 
-def relevance(model: Model) -> pd.DataFrame:
+def relevance(model: FittedModel | HasResult) -> pd.DataFrame:
     """Return how strongly the evidence prefers each input, lag, state and neuron.
 
     Columns: ``kind``, ``name``, ``weights`` (how many carry it), ``signal_to_noise``
@@ -35,7 +35,7 @@ def relevance(model: Model) -> pd.DataFrame:
     ``evidence_std`` is how uncertain that is: by the weights' own uncertainty, and by
     how far members are apart. ``members`` counts those that still have it.
     """
-    fitted = model.fitted_
+    fitted = result_of(model)
     found = []
     for k in range(len(fitted)):
         _, flat, posterior = fitted.weights(k)
@@ -79,14 +79,15 @@ def _evidence_variance(signal: float, weights: int) -> float:
     return 0.25 * (2.0 * weights + 4.0 * weights * signal**2)
 
 
-def alternatives(model: Model) -> pd.DataFrame:
+def alternatives(model: FittedModel | HasResult) -> pd.DataFrame:
     """Return what the model was compared with: candidates, other starts, members."""
-    details, rows = model.fitted_.details, []
+    fitted = result_of(model)
+    details, rows = fitted.details, []
     for trial in details.get("candidates", ()):
         chosen = trial["name"] == details.get("chosen_candidate")
         rows.append((trial["name"], trial["held_out_error"], np.nan, chosen))
-    what = model.fitted_.several_called
-    for k, value in enumerate(model.fitted_.evidences):
+    what = fitted.several_called
+    for k, value in enumerate(fitted.evidences):
         chosen = k == details.get("chosen_start", k)
         rows.append((f"{what} {k + 1}", np.nan, float(value), chosen))
     return pd.DataFrame(

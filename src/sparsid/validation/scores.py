@@ -20,9 +20,10 @@ def rmse(measured: Any, forecast: Any) -> Scores:
         out.
     forecast
         An object with `mean` and `start`, or an array. Samples before `start` are
-        left out. A NaN at a measured sample means that the run diverged, and the score
-        is inf; unless the forecast has a field `diverged_at` that says it did not:
-        then there was no forecast for that sample, after a gap say, and it is left out.
+        left out, and so is where an array begins with NaN. A NaN later on, at a
+        measured sample, means that the run diverged, and the score is inf; unless the
+        forecast has a field `diverged_at` that says it did not: then there was no
+        forecast for that sample, after a gap say, and it is left out.
     """
     y, error = _compare(measured, forecast)
     with np.errstate(over="ignore"):
@@ -84,6 +85,9 @@ def _compare(measured: Any, forecast: Any) -> tuple[Any, Any]:
             f"{mean.shape}: both need the same samples and channels."
         )
     y, mean = y[start:], mean[start:]
+    # What only starts a run has no forecast yet; all NaN is no start.
+    known = np.logical_or.accumulate(~np.isnan(mean), axis=0)
+    y = np.where(known | ~known[-1:], y, np.nan) if len(y) else y
     if complete:
         y = np.where(np.isnan(mean), np.nan, y)
     missing = np.isnan(y).all(axis=0)

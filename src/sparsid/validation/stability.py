@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from sparsid.data.record import Record, value_range
 from sparsid.errors import InputError
-from sparsid.estimators import Model
+from sparsid.results.base import FittedModel, HasResult, result_of
+from sparsid.results.texts import clock
 
 Values = NDArray[np.float64]
 # A perturbed run has forgotten its start when it is this close, in its perturbation.
@@ -55,11 +56,15 @@ class Stability:
         )
         if self.forgotten is None:
             return f"{long}; a wrong start is not forgotten within the record"
-        took = f"{self.forgotten} samples ({self.forgotten * self.dt:.3g} s)"
+        took = f"{self.forgotten} samples ({_clock(self.forgotten * self.dt)})"
         return f"{long}; a wrong start is forgotten after {took}"
 
 
-def stability(model: Model, record: Record) -> Stability:
+def _clock(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds < 180.0 else clock(seconds)
+
+
+def stability(model: FittedModel | HasResult, record: Record) -> Stability:
     """Return how free runs behave over long times and from other starts.
 
     Parameters
@@ -67,14 +72,14 @@ def stability(model: Model, record: Record) -> Stability:
     record
         Its longest stretch without gaps gives the inputs.
     """
-    lag = model.max_lag_
+    fitted = result_of(model)
+    lag = fitted.start_samples
     usable = [s for s in record.segments() if len(s) > lag]
     if not usable:
         raise InputError(
             f"no stretch of the record is longer than {lag} samples, which start a run"
         )
     stretch = max(usable, key=len)
-    fitted = model.fitted_
     ends = np.array(
         (fitted.details.get("range") or value_range([stretch]))["outputs"], dtype=float
     )
@@ -83,7 +88,7 @@ def stability(model: Model, record: Record) -> Stability:
     first = stretch.y[:lag] if lag else None
 
     def run(u: Values, y_init: Any) -> Values:
-        return model.simulate(u, y_init, samples=0).mean
+        return fitted.simulate(u, y_init, samples=0).mean
 
     whole = run(inputs, first)[lag:]
     reach = FAR * np.maximum(ends[:, 1] - ends[:, 0], 1e-12)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from sparsid.arrays import Array
-from sparsid.bayes.curvature import forms
-from sparsid.bayes.curvature.forms import Derivative, Factorised
+from sparsid.bayes.curvature import diagonal, dual, hessian, kronecker, primal
+from sparsid.bayes.curvature.pieces import Derivative, Factorised
 from sparsid.bayes.prior import Prior, Sums
 from sparsid.errors import InputError
 from sparsid.models.network import Factors, Network, Params
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 # Adding a form: one line here with its two functions in `forms`, or an entry below for
 # rows that come some at a time.
 _FORMS: dict[str, tuple[Callable[..., Factorised], Callable[..., Params]]] = {
-    "primal": (forms.primal_factorise, forms.primal_solve),
-    "dual": (forms.dual_factorise, forms.dual_solve),
-    "gram": (forms.gram_factorise, forms.gram_solve),
-    "hessian": (forms.hessian_factorise, forms.hessian_solve),
+    "primal": (primal.primal_factorise, primal.primal_solve),
+    "dual": (dual.dual_factorise, dual.dual_solve),
+    "gram": (dual.gram_factorise, dual.gram_solve),
+    "hessian": (hessian.hessian_factorise, hessian.hessian_solve),
 }
 
 
@@ -43,23 +43,23 @@ class _Accumulated(NamedTuple):
 
 _ACCUMULATED = {
     "blockwise": _Accumulated(
-        forms.products,
-        forms.primal_evidence,
-        forms.primal_cotangent,
-        forms.blockwise_solve,
+        primal.products,
+        primal.primal_evidence,
+        primal.primal_cotangent,
+        primal.blockwise_solve,
     ),
     "kronecker": _Accumulated(
-        forms.kronecker_products,
-        forms.kronecker_evidence,
-        forms.kronecker_cotangent,
-        forms.kronecker_solve,
-        forms.Spectrum.of,
+        kronecker.kronecker_products,
+        kronecker.kronecker_evidence,
+        kronecker.kronecker_cotangent,
+        kronecker.kronecker_solve,
+        kronecker.Spectrum.of,
     ),
     "diagonal": _Accumulated(
-        forms.diagonal_products,
-        forms.diagonal_evidence,
-        forms.diagonal_cotangent,
-        forms.diagonal_solve,
+        diagonal.diagonal_products,
+        diagonal.diagonal_evidence,
+        diagonal.diagonal_cotangent,
+        diagonal.diagonal_solve,
     ),
 }
 FORMS = ("auto", "primal", "blockwise", "dual", "gram")
@@ -144,7 +144,7 @@ class Curvature:
     def factorise(self, derivative: Derivative, prior: Prior, full: bool) -> Factorised:
         """Return the system and, if full, log-determinant, cotangent and gamma."""
         if not self.parts:
-            return forms.primal_factorise(derivative, prior, full)
+            return primal.primal_factorise(derivative, prior, full)
         assert isinstance(derivative, Factors)
         done = [
             _FORMS[form][0](_pick(derivative, part), _of(prior, part), full)
@@ -163,7 +163,7 @@ class Curvature:
     ) -> Params:
         """Return the whitened step ``d`` with ``(B + t I) d = -g``."""
         if not self.parts:
-            return forms.blockwise_solve(systems, g, t)
+            return primal.blockwise_solve(systems, g, t)
         if self.blockwise:
             # Nothing but the systems is left of the rows.
             parts = zip(self.parts, systems, strict=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparsid.bayes.noise import Noise
-from sparsid.fitting.outcome import Outcome
 from sparsid.models.state_space import StateNetwork
 from sparsid.results.ensemble import Ensemble
 from sparsid.results.forecast import Channels
+from sparsid.results.outcome import Outcome
 from sparsid.results.storage.parts import (
     Arrays,
     array,

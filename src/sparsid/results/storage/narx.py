@@ -9,12 +9,12 @@ import numpy as np
 
 from sparsid.bayes.noise import Noise
 from sparsid.bayes.posterior import Posterior
-from sparsid.fitting.outcome import Outcome
 from sparsid.models.narx import Lags, Regressor
 from sparsid.models.network import Network
 from sparsid.results.forecast import Channels
 from sparsid.results.narx import Fitted
 from sparsid.results.narx_free_run import RunFitted
+from sparsid.results.outcome import Outcome
 from sparsid.results.storage.parts import (
     Arrays,
     array,
@@ -43,10 +43,7 @@ def to_arrays(fitted: Fitted) -> Arrays:
     }
     if fitted.posterior.covariance is not None:
         arrays["posterior.covariance"] = fitted.posterior.covariance
-    if isinstance(fitted, RunFitted):
-        arrays |= {f"noise.{k}": v for k, v in fitted.parts._asdict().items()}
-        arrays |= {"starts": fitted.starts, "start_std": fitted.start_std}
-    return as_arrays(arrays)
+    return as_arrays(arrays | fitted.run_arrays())
 
 
 def to_facts(fitted: Fitted) -> dict[str, Any]:
@@ -68,7 +65,7 @@ def to_facts(fitted: Fitted) -> dict[str, Any]:
         "outcome": fitted.outcome.name,
         "history": list(fitted.history),
         "details": fitted.details,
-        **({"window": fitted.window} if isinstance(fitted, RunFitted) else {}),
+        **fitted.run_facts(),
     }
 
 

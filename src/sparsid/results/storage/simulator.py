@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sparsid.fitting.outcome import Outcome
 from sparsid.models.autoregression import Autoregression
 from sparsid.models.canonical import Pole, Sizes, Structure
 from sparsid.models.residual_model import ResidualModel
 from sparsid.results.forecast import Channels
+from sparsid.results.outcome import Outcome
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
 from sparsid.results.storage.parts import (
     Arrays,

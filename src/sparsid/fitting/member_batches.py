@@ -16,15 +16,15 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import jax
 
-from sparsid.fitting.outcome import Outcome
-from sparsid.fitting.progress import Progress, Report
-from sparsid.parallel.pool import Crew
+from sparsid.parallel.pool import Pool
+from sparsid.progress import Progress, ProgressCallback
+from sparsid.results.outcome import Outcome
 
 
 class Fit(Protocol):
     """A fit of some members that can be sent elsewhere, and go on there."""
 
-    report: Report | None
+    progress: ProgressCallback | None
 
     @property
     def cycles(self) -> int:
@@ -61,9 +61,9 @@ class Apart(NamedTuple, Generic[F]):
 
 
 def run_apart(
-    fits: Sequence[Sequence[F]], crew: Crew, report: Report | None
+    fits: Sequence[Sequence[F]], pool: Pool, progress: ProgressCallback | None
 ) -> list[Apart[F]]:
-    """Return the fits, each in parts that the crew ran to the cycle where all end.
+    """Return the fits, each in parts that the pool ran to the cycle where all end.
 
     When all are asked to stop, parts that are under way end, and others do not begin.
     """
@@ -78,11 +78,11 @@ def run_apart(
     failures: dict[int, ChildProcessError] = {}
     behind, least, stopped = places, [0] * len(fits), False
 
-    def told(task: int, progress: Progress) -> bool:
+    def told(task: int, step: Progress) -> bool:
         nonlocal stopped
         number = places.index(behind[task])
-        progress = replace(progress, start=number, starts=len(places), part="group")
-        stopped = stopped or (report is not None and bool(report(progress)))
+        step = replace(step, start=number, starts=len(places), part="group")
+        stopped = stopped or (progress is not None and bool(progress(step)))
         return stopped
 
     def tasks() -> Iterator[tuple[F, int]]:
@@ -92,7 +92,7 @@ def run_apart(
             yield parts[place], least[place[0]]
 
     while behind and not stopped:
-        for task, answer in crew.run(advance, tasks(), report=told):
+        for task, answer in pool.run(advance, tasks(), progress=told):
             place = behind[task]
             if isinstance(answer, ChildProcessError):
                 failures[place[0]] = answer
@@ -130,12 +130,14 @@ def _joint(outcomes: Sequence[Outcome]) -> Outcome:
     return Outcome.CONVERGED if settled else Outcome.CYCLES
 
 
-# -- where the crew works ------------------------------------------------------------
+# -- where the pool works ------------------------------------------------------------
 
 
-def advance(fit: F, least: int, *, report: Report) -> tuple[F, Outcome, list[Any]]:
+def advance(
+    fit: F, least: int, *, progress: ProgressCallback
+) -> tuple[F, Outcome, list[Any]]:
     """Return a part after some more cycles, how these ended, and its members."""
-    fit.report = report
+    fit.progress = progress
     with jax.enable_x64(True):
         outcome = fit.run(least)
         return fit, outcome, fit.found()
