@@ -12,7 +12,7 @@ export function useScreen(app) {
   if (!models.some((m) => m.id === app.kept.use)) app.kept.use = models.at(-1).id;
   const model = models.find((m) => m.id === app.kept.use);
   const choice = select(models.map((m) => [m.id, m.name]), model.id, { id: "use-model", onchange: () => { app.kept.use = choice.value; app.render(); } });
-  return [el("section", { class: "wide row" }, field("Model", choice), el("p", { class: "soft grow" }, `${model.described} ${model.kept} are left.`)),
+  return [el("section", { class: "wide row" }, field("Model", choice), el("p", { class: "soft grow" }, `${model.described.replace(/,$/, "")}; ${model.kept} are left.`)),
     simulation(app, model), linear(app, model), el("div", { class: "columns-2 even" }, exportCard(app, model), takeCard(app, model)), python(app)];
 }
 
@@ -98,7 +98,7 @@ class Pad {
   put(event) {
     const box = this.node.getBoundingClientRect();
     const [low, high] = this.range();
-    const t = round(this.kept.seconds * Math.min(1, Math.max(0, (event.clientX - box.left - 50) / (box.width - 60))));
+    const t = round(this.kept.seconds * Math.min(1, Math.max(0, (event.clientX - box.left - 50) / (box.width - 74))));
     const v = round(high - (high - low) * Math.min(1, Math.max(0, (event.clientY - box.top) / box.height)));
     const near = this.kept.seconds / 60;
     this.points = [...this.points.filter((p) => Math.abs(p[0] - t) > near || (p[0] === 0 && t > near / 2)), [t, v]].sort((a, b) => a[0] - b[0]);
@@ -115,15 +115,15 @@ class Pad {
     pen.scale(ratio, ratio);
     pen.font = "12px system-ui, sans-serif";
     const [low, high] = this.range(), u = this.told.inputs[this.kept.input];
-    const x = (t) => 50 + (width - 60) * t / this.kept.seconds, y = (v) => height * (high - v) / (high - low);
+    const x = (t) => 50 + (width - 74) * t / this.kept.seconds, y = (v) => height * (high - v) / (high - low);
     pen.fillStyle = colour("panel-2");
-    pen.fillRect(50, y(u.high), width - 60, y(u.low) - y(u.high));
+    pen.fillRect(50, y(u.high), width - 74, y(u.low) - y(u.high));
     pen.textAlign = "right";
     for (const v of ticks(low, high, 4)) {
       pen.strokeStyle = colour("grid");
-      pen.beginPath(); pen.moveTo(50, y(v)); pen.lineTo(width - 10, y(v)); pen.stroke();
+      pen.beginPath(); pen.moveTo(50, y(v)); pen.lineTo(width - 24, y(v)); pen.stroke();
       pen.fillStyle = colour("soft");
-      pen.fillText(number(v), 44, y(v) + 4);
+      if (y(v) < height - 18) pen.fillText(number(v), 44, y(v) + 4);
     }
     pen.textAlign = "center";
     for (const t of ticks(0, this.kept.seconds, width / 110)) pen.fillText(number(t), x(t), height - 4);
