@@ -27,6 +27,7 @@ from sparsid.app.model_routes import model_routes
 from sparsid.app.places import private_text
 from sparsid.app.security import Guard, TooLargeError, new_token
 from sparsid.app.session import MissingError, Session
+from sparsid.data.readers import existing
 from sparsid.errors import InputError
 
 LARGEST_FILE = 500_000_000
@@ -155,6 +156,8 @@ def serve(
     """
     import uvicorn
 
+    # A mistyped name leaves no folder behind.
+    paths = [existing(path) for path in paths]
     session = Session(folder)
     session.open()
     for path in paths:
@@ -205,8 +208,6 @@ def _leading_page(address: str) -> str:
 
 def load(session: Session, path: Path) -> None:
     """Copy a file of this computer into a session that does not have it."""
-    if not path.is_file():
-        raise InputError(f"{path} does not exist: check the name and the folder.")
     if session.has_file(path):
         return
     identity, place = session.new_file(path.name)
