@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-lowest test-newest attack docs lint types bench clean
+.PHONY: demo test test-browser test-lowest test-newest attack docs lint types bench clean
 
 demo: $(VENV)/installed
 	$(BIN)/sparsid identify --out results --overwrite
@@ -29,6 +29,10 @@ test-newest: $(VENV)/uv
 # A thousand malformed inputs, a thousand hostile model files, a hundred kills.
 attack: $(VENV)/installed
 	PYTHONPATH=tools nice -n 10 $(BIN)/python -m attack $(ATTACK)
+# Needs Chromium on this computer: apt-get install chromium.
+test-browser: $(VENV)/installed-test
+	$(BIN)/pip install --quiet --editable ".[browser]"
+	$(BIN)/pytest -m browser tests/app/test_browser.py
 
 docs: $(VENV)/installed-test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -40,6 +40,7 @@ ALLOWED = {
     "results/storage": ESTIMATORS,
     "plots": ESTIMATORS,
     "report": {*ESTIMATORS, "plots"},
+    "app": {*ESTIMATORS, "results/storage", "report", "export"},
     "calibration": {"validation", "estimators"},
     "diagnostics": {"validation"},
     "automatic": ESTIMATORS,

@@ -15,7 +15,8 @@ class Progress:
 
     ``start`` is one of so many starts, or of so many groups of members: see ``part``. A
     search over candidates says in ``text`` how far it has come, and in ``left``, as
-    soon as it can tell, how many seconds are still to come in all.
+    soon as it can tell, how many seconds are still to come in all. ``candidates`` is
+    what has been tried so far, with its error over held-out blocks in deviations.
     """
 
     phase: str
@@ -30,6 +31,7 @@ class Progress:
     part: str = "start"
     text: str = ""
     left: float | None = None
+    candidates: tuple[tuple[str, float], ...] = ()
 
 
 # Called after every cycle; True asks for an end.

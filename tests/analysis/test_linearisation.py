@@ -8,6 +8,8 @@ from made_models import DT, mixed, narx, parameters, simulator
 from small_systems import SMALL_STATES, tank
 
 import sparsid
+from sparsid.analysis.linearisation import _of_one_size
+from sparsid.analysis.responses import Systems
 from sparsid.analysis.steps import steps_of
 from sparsid.errors import InputError
 from sparsid.models.canonical import Pole, Sizes
@@ -267,3 +269,16 @@ def test_an_unstable_point_says_so() -> None:
     pushed = model.steady_state([1.001], draws=0)
     assert pushed.stable
     assert model.linearise(at=[1.001], draws=0).stable
+
+
+def test_pruned_members_with_fewer_states_than_others_made_linearise_fail() -> None:
+    rng = np.random.default_rng(5)
+    one = (np.diag([0.9, 0.5]), rng.normal(size=(2, 1)), rng.normal(size=(1, 2)))
+    two = (np.diag([0.7]), rng.normal(size=(1, 1)), rng.normal(size=(1, 1)))
+    D = np.zeros((1, 1))
+    both = Systems(*_of_one_size([(*one, D), (*two, D)]))
+    assert both.A.shape == (2, 2, 2)
+    steps = both.steps(30)
+    for k, (A, B, C) in enumerate((one, two)):
+        alone = Systems(A[None], B[None], C[None], D[None]).steps(30)[0]
+        assert steps[k] == pytest.approx(alone, abs=1e-14)

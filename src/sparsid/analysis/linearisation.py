@@ -326,7 +326,7 @@ def linearise(
                 near = zip(found[k], step.derivatives(here, v), strict=True)
                 A, B, C, D = (extrapolated(own, there) for own, there in near)
                 found.append((A, B, C, D))
-    A, B, C, D = (np.array(parts) for parts in zip(*found, strict=True))
+    A, B, C, D = _of_one_size(found)
     y_std, u_std = scaling.y_std[:, None], scaling.u_std
     systems = Systems(A, B / u_std, y_std * C, y_std * D / u_std)
     outputs = [step.emit(x, v) for step, x in pairs]
@@ -337,11 +337,31 @@ def linearise(
         waiting.delays,
         inputs,
         scaling.unscale_y(np.median(outputs, axis=0)),
-        np.array(points),
+        np.array([np.pad(x, (0, A.shape[1] - len(x))) for x in points]),
         states is None,
         any(step.is_held(x, v) for step, x in pairs),
         fitted.channels,
     )
+
+
+def _of_one_size(
+    found: list[tuple[Values, Values, Values, Values]],
+) -> tuple[Values, Values, Values, Values]:
+    """Return the matrices of all systems, stacked.
+
+    Pruned members may have fewer states than others: what they lack is at zero, is
+    moved by nothing and moves nothing.
+    """
+    most = max(len(A) for A, *_ in found)
+    parts: tuple[list[Values], ...] = ([], [], [], [])
+    for A, B, C, D in found:
+        rest = (0, most - len(A))
+        parts[0].append(np.pad(A, (rest, rest)))
+        parts[1].append(np.pad(B, (rest, (0, 0))))
+        parts[2].append(np.pad(C, ((0, 0), rest)))
+        parts[3].append(D)
+    A, B, C, D = (np.array(part) for part in parts)
+    return A, B, C, D
 
 
 def _given_states(waiting: Waiting, states: Any) -> Values:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from sparsid.cli import options as o
+from sparsid.cli.app_command import app_command
 from sparsid.cli.compare import compare
 from sparsid.cli.export import export
 from sparsid.cli.inspect import inspect
@@ -64,6 +65,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(studies, name="reproduce")
+app.command("app")(app_command)
 app.command()(export)
 app.command()(compare)
 app.command()(inspect)

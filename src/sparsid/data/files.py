@@ -227,3 +227,8 @@ def _first_good(
 def _one_record(tables: Iterator[Table], wanted: Wanted) -> Record:
     (record,) = _first_good(tables, lambda table: records_of(table, wanted, None))
     return record
+
+
+def read_table(path: str | Path) -> Table:
+    """Return all columns of a file, before any of them is an input or an output."""
+    return next(tables_in(Path(path), None, None))

@@ -103,6 +103,7 @@ class _Fit:
         self.search.last_samples = self._last_members() * self.whole.samples
         self.stopped = False
         self.best_error = self.linear_error = np.inf
+        self.linear_name = ""
         # What was taken, None for the linear model, and why if nothing was to be tried.
         self.chosen: Trial | None = None
         self.settled = ""
@@ -116,7 +117,7 @@ class _Fit:
         """Return the fitted model."""
         search, budget = self.search, self.wanted.budget
         linear = search.linear(self.wanted.states)
-        self.linear_error = linear.errors.rms
+        self.linear_error, self.linear_name = linear.errors.rms, linear.name
         self.best_error = self.linear_error
         found = f"linear model of order {linear.order} found"
         self._say(Stage(found, 1, 1, found))
@@ -173,9 +174,18 @@ class _Fit:
                 time.perf_counter() - self.began,
                 text=text,
                 left=self._left(stage.left),
+                candidates=tuple(self._tried()),
             )
             self.stopped = bool(self.report(progress)) or self.stopped
         return self.stopped
+
+    def _tried(self) -> list[tuple[str, float]]:
+        """Return what has been tried so far, with its held-out error."""
+        tried = []
+        if np.isfinite(self.linear_error):
+            tried.append((self.linear_name, float(self.linear_error)))
+        trials = [t for t in self.search.trials if np.isfinite(t.rms)]
+        return tried + [(t.name, float(t.rms)) for t in trials]
 
     def _left(self, seconds: float | None) -> float | None:
         """Return the seconds to come, no more than the budget leaves."""
@@ -284,9 +294,7 @@ class _Fit:
         linear: LinearFound,
         held_out: FoldRuns,
     ) -> dict[str, Any]:
-        tried = [(linear.name, self.linear_error)]
-        tried += [(t.name, t.rms) for t in self.search.trials if np.isfinite(t.rms)]
-        trials = [{"name": what, "held_out_error": error} for what, error in tried]
+        trials = [{"name": n, "held_out_error": error} for n, error in self._tried()]
         notes = list(self.search.notes)
         if self.part is not self.whole:
             notes.append(

@@ -1,0 +1,1 @@
+"""The local page: from a file to a believed model, without code."""
