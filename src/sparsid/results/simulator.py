@@ -31,6 +31,7 @@ from sparsid.results.forecast import (
     Draws,
     Forecast,
     over_stretches,
+    width,
 )
 from sparsid.results.nearest import compact_text
 from sparsid.results.outcome import Outcome
@@ -383,7 +384,7 @@ class FittedSimulator(FittedModel):
                 zip(starts, covariances, strict=True)
             )
         ]
-        model = np.median(variances, axis=0) + np.var(runs, axis=0)
+        model = np.median(variances, axis=0) + width(runs) ** 2
         noise = np.median(
             [[law.variance for law in m.noise] for m in self.members], axis=0
         )

@@ -41,6 +41,10 @@ class Candidate(Protocol):
     def work(self) -> float:
         """Multiplications of one evaluation, about."""
 
+    @property
+    def family(self) -> str:
+        """What candidates that differ only in size have in common."""
+
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
     ) -> Member | None:
@@ -146,6 +150,11 @@ class LinearFirst:
         states = self.order * (2 if self.chain else 1) + self.slow
         return _work(self.bases.signals, states, self.neurons)
 
+    @property
+    def family(self) -> str:
+        """What candidates that differ only in size have in common."""
+        return "filters" if self.chain else "linear first"
+
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
     ) -> Member | None:
@@ -184,6 +193,11 @@ class Cascade:
         """Multiplications of one evaluation, about."""
         return _work(self.signals, self.states, self.neurons)
 
+    @property
+    def family(self) -> str:
+        """What candidates that differ only in size have in common."""
+        return "cascade"
+
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator
     ) -> Member | None:
@@ -215,6 +229,11 @@ class EvenOutput:
     def work(self) -> float:
         """Multiplications of one evaluation, about."""
         return _work(self.signals, self.order, self.neurons)
+
+    @property
+    def family(self) -> str:
+        """What candidates that differ only in size have in common."""
+        return "even output"
 
     def begin(
         self, fold: int | None, start: int, rng: np.random.Generator

@@ -50,7 +50,10 @@ EXACT = 1e-4
 # Share of the time budget after which nothing new is tried.
 TRIAL_SHARE = 0.7
 # Members of the final model; of long records fewer, but so many.
-MOST_MEMBERS, FEWEST_MEMBERS = 8, 3
+MOST_MEMBERS, FEWEST_MEMBERS = 12, 3
+# Members that are kept at most. One is left out if its free run is so many times as far
+# from the record as the best one, or its evidence so much lower for each sample.
+KEPT_MEMBERS, FAR, WEAK = 8, 2.0, 0.07
 # Measured outputs that settle a start: a share of the samples, within these.
 START_SHARE, START_ENDS = 0.05, (10, 50)
 # Cycles in which the noise of a linear model finds its memory.
@@ -332,11 +335,18 @@ class _Fit:
 
 
 def _good(members: Sequence[Member]) -> list[Member]:
-    """Return members, best first, without those that are far from the record."""
+    """Return members, best first, without those that the record speaks against.
+
+    That are those with a free run far from it, and those whose evidence is as much
+    lower as if their errors were so much larger, sample by sample.
+    """
     errors = [_squares(m) for m in members]
-    near = 4.0 * min(errors)
+    near = FAR**2 * min(errors)
     kept = [m for m, e in zip(members, errors, strict=True) if e <= near]
-    return sorted(kept, key=lambda m: m.cost)
+    kept.sort(key=lambda m: m.cost)
+    seen = sum(float(run.seen.sum()) for run in kept[0].runs)
+    most = kept[0].cost + 2.0 * WEAK * seen
+    return [m for k, m in enumerate(kept) if m.cost <= most or k < 2][:KEPT_MEMBERS]
 
 
 def _squares(member: Member) -> float:

@@ -40,7 +40,9 @@ log = logging.getLogger(__name__)
 # Cycles after which the residual may have a memory.
 COLOURED_FROM = 45
 # Cycles with nothing hidden; members that go on, from each fold.
-LAST_CYCLES, LAST_KEPT = 30, 2
+LAST_CYCLES, LAST_KEPT = 30, 3
+# The best of a family stays in the race within so many times the best error of all.
+FAMILY = 1.6
 
 
 class Race(Work):
@@ -72,10 +74,11 @@ class Race(Work):
             if rival is not None:
                 before = rival.after[min(k, len(rival.after) - 1)]
                 limit = min(limit, plan.ratio * before)
-            running = [t for t in running if t.rms <= limit][: plan.most]
+            if k + 1 < len(ROUNDS):
+                running = _staying(running, limit, plan.most)
         for trial in self.trials:
             trial.go_back()
-        return sorted(running, key=lambda t: t.rms)
+        return [simplest(running)] if running else []
 
     def _affordable(
         self, trials: Sequence[Trial], plan: Round, effort: float
@@ -234,3 +237,28 @@ class Race(Work):
         if isinstance(c, Cascade):
             return [Cascade(c.signals, c.states, 12)]
         return []
+
+
+def _staying(ranked: Sequence[Trial], limit: float, most: int) -> list[Trial]:
+    """Return the best trials, and the best one of every family that is not far off.
+
+    Families learn at different speeds: that neurons beside a linear model lead early
+    says little about states begun at random.
+    """
+    staying = [t for t in ranked if t.rms <= limit][:most]
+    families = {t.candidate.family for t in staying}
+    for trial in ranked:
+        family = trial.candidate.family
+        if family not in families and trial.rms <= FAMILY * ranked[0].rms:
+            families.add(family)
+            staying.append(trial)
+    return staying
+
+
+def simplest(trials: Sequence[Trial]) -> Trial:
+    """Return the trial with the least work of which no other is clearly better."""
+    best, *others = sorted(trials, key=lambda t: t.candidate.work)
+    for trial in others:
+        if trial.errors.clearly_below(best.errors):
+            best = trial
+    return best

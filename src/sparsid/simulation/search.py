@@ -29,7 +29,14 @@ from sparsid.simulation.member import Member
 from sparsid.simulation.prior_kinds import CYCLES, costs_of, preferred, under
 from sparsid.simulation.pruning import pruned
 from sparsid.simulation.race import LAST_CYCLES, LAST_KEPT, Race
-from sparsid.simulation.rounds import EFFORT, MORE_ROUNDS, PAYS, ROUNDS, Trial
+from sparsid.simulation.rounds import (
+    CHEAP,
+    EFFORT,
+    MORE_ROUNDS,
+    PAYS,
+    ROUNDS,
+    Trial,
+)
 from sparsid.simulation.signals import FOLDS
 from sparsid.simulation.waiting import PRUNING_CYCLES, PRUNING_SHARE
 from sparsid.simulation.wanted import Wanted
@@ -54,10 +61,12 @@ class Search(LinearSearch, Race):
         kind = wanted.structure
         signals = self.signals
         found: list[Candidate] = []
+        ny = signals.outputs
         if kind == "cascade" or (kind == "auto" and self._like_a_cascade(linear)):
-            ny = signals.outputs
             states = [ny + 1, ny + 2] if wanted.states is None else [wanted.states]
             found += [Cascade(signals, n, **more) for n in states]
+        elif kind == "auto" and Cascade(signals, ny + 1, **more).work < CHEAP:
+            found.append(Cascade(signals, ny + 1, **more))
         if kind == "even output" or (kind == "auto" and looks_folded(signals)):
             found += self._even(wanted.states, more)
         if kind in ("auto", "linear first"):
@@ -90,16 +99,25 @@ class Search(LinearSearch, Race):
         return [pair for row in rounds for pair in row if pair is not None]
 
     def _like_a_cascade(self, linear: LinearFound) -> bool:
-        """Return whether outputs saturate, or all poles are real and slow."""
+        """Return whether outputs saturate, or all poles are real and slow.
+
+        Those of a small model: further ones of a large model may be anything.
+        """
         floor, ceiling = saturated(self.signals)
         if np.isfinite([*floor, *ceiling]).any():
             return True
-        A = linear.member.structure.named(linear.member.theta)["A"]
-        poles = np.linalg.eigvals(A)
-        slow = poles[np.abs(poles) > 0.5]
-        return bool(
-            len(slow) and (slow.real > 0).all() and (np.abs(slow.imag) < 0.05).all()
-        )
+        small = max(2, self.signals.outputs)
+        undelayed = self.bases.get(Way((0,) * self.signals.inputs), small, None)
+        for member in (linear.member, undelayed):
+            if member is None:
+                continue
+            A = member.structure.named(member.theta)["A"]
+            poles = np.linalg.eigvals(A)
+            slow = poles[np.abs(poles) > 0.5]
+            real = (slow.real > 0).all() and (np.abs(slow.imag) < 0.05).all()
+            if len(slow) and real:
+                return True
+        return False
 
     def _even(self, states: int | None, more: dict[str, Any]) -> list[Candidate]:
         delays = (0,) * self.signals.inputs
