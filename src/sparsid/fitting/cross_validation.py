@@ -23,9 +23,9 @@ from sparsid.fitting.state_space import StateSpaceFit
 from sparsid.fitting.state_space_structure import check_size, prepared, structure_of
 from sparsid.parallel.pool import Pool
 from sparsid.progress import ProgressCallback
+from sparsid.results.channels import Channels
 from sparsid.results.ensemble import Ensemble
 from sparsid.results.ensemble_runs import member_runs
-from sparsid.results.forecast import Channels
 from sparsid.results.outcome import Outcome
 
 # How much smaller an error has to be to count as clearly so.
