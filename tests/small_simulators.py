@@ -79,7 +79,7 @@ def made(
         structure.parameters,
         structure.parameters,
         Outcome.CONVERGED,
-        {"cost": np.zeros(3)},
+        {"cost": np.zeros(3), "kept": np.ones(3)},
         {"samples": 100},
     )
     return model
