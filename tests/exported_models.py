@@ -15,11 +15,13 @@ from sparsid.models.state_space import StateNetwork
 from sparsid.models.structures.cascade import cascade
 from sparsid.models.structures.even_output import even_output
 from sparsid.models.structures.linear import linear
+from sparsid.results.channels import Channels
 from sparsid.results.ensemble import Ensemble
-from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.forecast import BandFactors
 from sparsid.results.narx import Fitted
 from sparsid.results.outcome import Outcome
-from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.simulator import FittedSimulator
+from sparsid.results.simulator_member import SimulatorMember
 
 
 def _shared(rng, nu, ny):

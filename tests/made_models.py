@@ -12,9 +12,11 @@ from sparsid.models.narx import Lags
 from sparsid.models.network import Network
 from sparsid.models.residual_model import ResidualModel
 from sparsid.models.structures.linear import linear
-from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.channels import Channels
+from sparsid.results.forecast import BandFactors
 from sparsid.results.narx import Fitted
-from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.simulator import FittedSimulator
+from sparsid.results.simulator_member import SimulatorMember
 
 DT = 0.5
 

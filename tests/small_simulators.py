@@ -14,10 +14,12 @@ from sparsid.models.residual_model import ResidualModel
 from sparsid.models.structures.cascade import cascade
 from sparsid.models.structures.even_output import even_output
 from sparsid.models.structures.linear import linear
-from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.channels import Channels
+from sparsid.results.forecast import BandFactors
 from sparsid.results.narx import Fitted
 from sparsid.results.outcome import Outcome
-from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.simulator import FittedSimulator
+from sparsid.results.simulator_member import SimulatorMember
 
 POLES = [Pole("pair", 0, 0.3, 0.98), Pole("real", 2), Pole("leak", 3), Pole("one", 4)]
 KINDS = [TANH, SQUARE, CUBE, MODULUS, SIGMOID]
@@ -77,7 +79,7 @@ def made(
         structure.parameters,
         structure.parameters,
         Outcome.CONVERGED,
-        {"cost": np.zeros(3)},
+        {"cost": np.zeros(3), "kept": np.ones(3)},
         {"samples": 100},
     )
     return model

@@ -48,7 +48,7 @@ ALLOWED = {
     "studies": {*ESTIMATORS, "datasets", "plots"},
 }
 # Above everything but the command.
-ALLOWED["app"] = set(ALLOWED)
+ALLOWED["app"] = {*BASE, *ALLOWED}
 # The top: what starts the package, and commands that may know everything.
 TOP = {"__init__", "__main__", "cli"}
 # Methods that lead on: what they need is imported when they are called. They show,
@@ -57,9 +57,13 @@ LEADING_ON = {
     "analysis/comparison.py": {"estimators", "plots"},
     "data/advice/findings.py": {"report"},
     "data/record.py": {"plots"},
+    "estimators/linear_tools.py": {"analysis"},
     "estimators/base.py": {"analysis", "results/storage", "report", "export"},
-    "results/base.py": {"export"},
+    "results/base.py": {"analysis", "export"},
+    "results/ensemble.py": {"analysis"},
     "results/forecast.py": {"plots"},
+    "results/narx.py": {"analysis"},
+    "results/simulator.py": {"analysis"},
 }
 
 
@@ -158,14 +162,11 @@ def test_results_are_asked_not_told_apart() -> None:
 # -- sizes ---------------------------------------------------------------------------
 
 MOST_LINES, MOST_IN_A_FUNCTION, MOST_ARGUMENTS = 400, 70, 12
-# Files that are still too long: this list only gets shorter.
-STILL_TOO_LONG = {
-    "results/simulator.py",
-}
 # What users set by name: options of commands, settings of estimators. And a compiled
 # loop, whose arguments are arrays.
 MANY_ARGUMENTS = {
     ("cli/app.py", "identify"),
+    ("cli/inspect.py", "inspect"),
     ("estimators/narx.py", "__init__"),
     ("kernel/runs.py", "sensitivities"),
 }
@@ -183,7 +184,7 @@ def test_files_and_functions_are_short() -> None:
         for path in sources()
         if len(path.read_text().splitlines()) > MOST_LINES
     }
-    assert long <= STILL_TOO_LONG, sorted(long - STILL_TOO_LONG)
+    assert not long, sorted(long)
     for path in sources():
         for function in functions(path):
             where = f"{name(path)}: {function.name}"
@@ -191,6 +192,8 @@ def test_files_and_functions_are_short() -> None:
             count = len(arguments.posonlyargs + arguments.args + arguments.kwonlyargs)
             if (name(path), function.name) not in MANY_ARGUMENTS:
                 assert count <= MOST_ARGUMENTS, where
+            # The options of the largest command are half of it.
+            if where != "cli/app.py: identify":
                 assert function.end_lineno is not None
                 lines = function.end_lineno - function.lineno + 1
                 assert lines <= MOST_IN_A_FUNCTION, where

@@ -10,7 +10,7 @@ import xarray
 from sparsid.data.record import Record
 from sparsid.data.tables import as_records
 from sparsid.errors import InputError
-from sparsid.results.forecast import Channels
+from sparsid.results.channels import Channels
 
 Y = np.arange(6.0)
 

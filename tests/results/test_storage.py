@@ -23,7 +23,8 @@ from sparsid.estimators import NARX
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network
 from sparsid.results import storage
-from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.channels import Channels
+from sparsid.results.forecast import BandFactors
 from sparsid.results.narx import Fitted
 from sparsid.results.outcome import Outcome
 from sparsid.results.storage.parts import SCALES

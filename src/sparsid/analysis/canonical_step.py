@@ -12,7 +12,7 @@ from sparsid.kernel import runs
 from sparsid.kernel.activations import activate
 from sparsid.kernel.runs import MATRICES
 from sparsid.models.canonical import Structure
-from sparsid.results.simulator import SimulatorMember
+from sparsid.results.simulator_member import SimulatorMember
 
 # What moves the states, and the outputs.
 MOVED = (("A", "B", "E"), ("C", "D", "G"))

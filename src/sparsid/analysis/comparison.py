@@ -13,7 +13,8 @@ from sparsid.checks import LARGEST_LAG, whole
 from sparsid.data.record import Record
 from sparsid.errors import InputError
 from sparsid.results.base import FittedModel
-from sparsid.results.forecast import Channels, Forecast
+from sparsid.results.channels import Channels
+from sparsid.results.forecast import Forecast
 from sparsid.results.texts import with_unit
 from sparsid.validation.residuals import Correlation, residual_tests
 from sparsid.validation.scores import fit_percent, rmse

@@ -39,7 +39,7 @@ from sparsid.analysis.steady_state import (
 from sparsid.analysis.steps import Waiting, steps_of
 from sparsid.errors import InputError
 from sparsid.results.base import FittedModel
-from sparsid.results.forecast import Channels
+from sparsid.results.channels import Channels
 from sparsid.results.texts import Row, counted
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sparsid.analysis.spread import ends
 from sparsid.checks import whole
 from sparsid.errors import InputError
-from sparsid.results.forecast import Channels
+from sparsid.results.channels import Channels
 
 if TYPE_CHECKING:
     from sparsid.analysis.linearisation import Linearisation

@@ -21,7 +21,7 @@ from sparsid.analysis.steps import steps_of
 from sparsid.checks import whole
 from sparsid.errors import InputError
 from sparsid.results.base import FittedModel
-from sparsid.results.forecast import Channels
+from sparsid.results.channels import Channels
 
 Values = NDArray[np.float64]
 

@@ -23,7 +23,7 @@ from sparsid.analysis.step import Step
 from sparsid.analysis.steps import Waiting, steps_of
 from sparsid.errors import InputError
 from sparsid.results.base import FittedModel
-from sparsid.results.forecast import Channels
+from sparsid.results.channels import Channels
 
 Values = NDArray[np.float64]
 

@@ -11,11 +11,11 @@ from sparsid.analysis.network_steps import LeakyStep, NarxStep, Plan
 from sparsid.analysis.spread import SHARE
 from sparsid.analysis.step import Step, Values
 from sparsid.bayes.posterior import square_root
-from sparsid.errors import InputError
 from sparsid.results.base import FittedModel
 from sparsid.results.ensemble import Ensemble
 from sparsid.results.narx import Fitted
-from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.simulator import FittedSimulator
+from sparsid.results.simulator_member import SimulatorMember
 
 
 class Waiting(NamedTuple):
@@ -36,29 +36,33 @@ class Waiting(NamedTuple):
 
 def steps_of(fitted: FittedModel, draws: int, seed: int) -> Waiting:
     """Return the members of a model as steps, with ``draws`` of each."""
-    if isinstance(fitted, FittedSimulator):
-        members: list[Step] = [CanonicalStep.of(m, m.theta) for m in fitted.members]
-        drawn = [
-            _simulator_draws(m, draws, seed, k) for k, m in enumerate(fitted.members)
-        ]
-        return Waiting(members, drawn, fitted.delays)
-    if isinstance(fitted, Ensemble):
-        found = [_ensemble_steps(fitted, k, draws, seed) for k in range(len(fitted))]
-        delays = (0,) * fitted.channels.n_inputs
-        return Waiting([m for m, _ in found], [d for _, d in found], delays)
-    if isinstance(fitted, Fitted):
-        plan = Plan.of(fitted)
-        params = [np.asarray(w, dtype=float) for w in fitted.params]
-        posterior = fitted.posterior
-        C = posterior.covariance
-        C = np.diag(posterior.std**2) if C is None else C
-        moved = _drawn(params, C, posterior.prior_std**2, draws, [seed, 0])
-        steps: list[Step] = [NarxStep(fitted.network, p, plan) for p in moved]
-        return Waiting([NarxStep(fitted.network, params, plan)], [steps], plan.delays)
-    raise InputError(
-        f"a {type(fitted).__name__} has no states to linearise: give a Simulator, a "
-        "StateSpace or a NARX model"
-    )
+    return fitted.steps(draws, seed)
+
+
+def simulator_steps(fitted: FittedSimulator, draws: int, seed: int) -> Waiting:
+    """Return members in the canonical form as steps."""
+    members: list[Step] = [CanonicalStep.of(m, m.theta) for m in fitted.members]
+    drawn = [_simulator_draws(m, draws, seed, k) for k, m in enumerate(fitted.members)]
+    return Waiting(members, drawn, fitted.delays)
+
+
+def ensemble_steps(fitted: Ensemble, draws: int, seed: int) -> Waiting:
+    """Return leaky members as steps."""
+    found = [_ensemble_steps(fitted, k, draws, seed) for k in range(len(fitted))]
+    delays = (0,) * fitted.channels.n_inputs
+    return Waiting([m for m, _ in found], [d for _, d in found], delays)
+
+
+def narx_steps(fitted: Fitted, draws: int, seed: int) -> Waiting:
+    """Return a regression as a step."""
+    plan = Plan.of(fitted)
+    params = [np.asarray(w, dtype=float) for w in fitted.params]
+    posterior = fitted.posterior
+    C = posterior.covariance
+    C = np.diag(posterior.std**2) if C is None else C
+    moved = _drawn(params, C, posterior.prior_std**2, draws, [seed, 0])
+    steps: list[Step] = [NarxStep(fitted.network, p, plan) for p in moved]
+    return Waiting([NarxStep(fitted.network, params, plan)], [steps], plan.delays)
 
 
 def _ensemble_steps(

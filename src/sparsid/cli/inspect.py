@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparsid.cli import options as o
 from sparsid.cli.shaping import Shape, shaped
+
+if TYPE_CHECKING:
+    from sparsid.data.advice.findings import Advice
+    from sparsid.data.record import Record
 
 COLOURS = {"warning": "yellow", "note": "cyan", "ok": "green"}
 DataFile = Annotated[Path, typer.Argument(help="A file with measured data.")]
@@ -88,13 +92,17 @@ def inspect(
         files = [str(out)] if page else []
         print(as_json({"data": str(data), "files": files, **advice.plain()}))
     elif not quiet:
-        from rich.text import Text
+        _show(record, advice, out if page else None, results_console())
 
-        console = results_console()
-        console.print(Text(repr(record)), soft_wrap=True)
-        for finding in advice.findings:
-            line = Text(str(finding))
-            line.stylize(COLOURS[finding.severity], 0, len(finding.severity))
-            console.print(line, soft_wrap=True)
-        if page:
-            console.print(f"written: {out}", markup=False, soft_wrap=True)
+
+def _show(record: Record, advice: Advice, written: Path | None, console: Any) -> None:
+    """Print what was found, the most serious first."""
+    from rich.text import Text
+
+    console.print(Text(repr(record)), soft_wrap=True)
+    for finding in advice.findings:
+        line = Text(str(finding))
+        line.stylize(COLOURS[finding.severity], 0, len(finding.severity))
+        console.print(line, soft_wrap=True)
+    if written is not None:
+        console.print(f"written: {written}", markup=False, soft_wrap=True)

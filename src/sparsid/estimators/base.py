@@ -14,17 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 from sparsid.data.record import Record
 from sparsid.data.tables import as_records
 from sparsid.errors import InputError
+from sparsid.estimators.linear_tools import LinearTools
 from sparsid.estimators.watching import watched
 from sparsid.progress import ProgressCallback
 from sparsid.results.base import FittedModel
-from sparsid.results.forecast import without_name
+from sparsid.results.channels import without_name
 from sparsid.results.outcome import Outcome
 from sparsid.validation.scores import fit_percent
 
 if TYPE_CHECKING:
-    from sparsid.analysis.linearisation import Linearisation
-    from sparsid.analysis.static_curve import StaticCurve
-    from sparsid.analysis.steady_state import SteadyState
     from sparsid.export.stepper import Stepper
 
 # What `score` gives a free run that diverged: finite, and below any run that did not.
@@ -67,7 +65,7 @@ else:
     from sklearn.base import BaseEstimator
 
 
-class Estimator(BaseEstimator, Generic[F]):
+class Estimator(LinearTools, BaseEstimator, Generic[F]):
     """What all models have in common: one interface, whatever is inside."""
 
     fitted_: F
@@ -139,84 +137,7 @@ class Estimator(BaseEstimator, Generic[F]):
 
         return summary(self._fitted, dynamics_rows(self._fitted))
 
-    # -- linear tools --------------------------------------------------------------
-
-    def linearise(
-        self, at: Any = None, *, states: Any = None, draws: int = 100, seed: int = 0
-    ) -> Linearisation:
-        """Return the model as a linear one around an operating point.
-
-        Parameters
-        ----------
-        at
-            Inputs of the operating point: one number for each, a mapping by name, or
-            a `SteadyState`. Inputs that a mapping leaves out have their means over the
-            estimation records, and so have all by default. States are those at which
-            the model comes to rest with these inputs.
-        states
-            Other states, (member, state), as `SteadyState.states` has them; the inputs
-            are then those that act there, dead times behind them.
-        draws
-            Draws of the parameters, over all members, for the spread; 0 for none.
-        """
-        from sparsid.analysis.linearisation import linearise
-
-        return linearise(self._fitted, at, states=states, draws=draws, seed=seed)
-
-    def steady_state(
-        self, u: Any = None, *, draws: int = 100, seed: int = 0
-    ) -> SteadyState:
-        """Return where the model comes to rest with its inputs held.
-
-        Of several such points it is the one that a run from the middle of the
-        estimation records leads to.
-
-        Parameters
-        ----------
-        u
-            Inputs, as for `linearise`.
-        draws
-            Draws of the parameters, over all members, for the spread; 0 for none.
-        """
-        from sparsid.analysis.steady_state import steady_state
-
-        return steady_state(self._fitted, u, draws=draws, seed=seed)
-
-    def static_gain(
-        self,
-        input_name: str | None = None,
-        *,
-        over: tuple[float, float] | None = None,
-        points: int = 25,
-        at: Any = None,
-        draws: int = 100,
-        seed: int = 0,
-    ) -> StaticCurve:
-        """Return outputs at rest over one input, and the gain there.
-
-        Parameters
-        ----------
-        input_name
-            The input that moves; may be left out if there is one.
-        over
-            Ends of the curve in its unit; by default its range in the estimation
-            records.
-        at
-            The other inputs, as for `linearise`.
-        draws
-            Draws of the parameters, over all members, for the spread; 0 for none.
-        """
-        from sparsid.analysis.static_curve import static_curve
-
-        return static_curve(
-            self._fitted,
-            input_name,
-            over=over,
-            points=points,
-            at=at,
-            draws=draws,
-            seed=seed,
-        )
+    # -- one model, equations, files ------------------------------------------------
 
     def compact(self, records: Any = None) -> Self:
         """Return one model in place of an ensemble, to save, export and read.

@@ -24,10 +24,11 @@ from sparsid.export.observer import observer_gain
 from sparsid.kernel.activations import NAMES
 from sparsid.models.state_space import TYPICAL_LEAK
 from sparsid.results.base import FittedModel
+from sparsid.results.channels import Channels
 from sparsid.results.ensemble import Ensemble
-from sparsid.results.forecast import Channels
 from sparsid.results.narx import Fitted
-from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.simulator import FittedSimulator
+from sparsid.results.simulator_member import SimulatorMember
 
 Values = NDArray[np.float64]
 

@@ -23,13 +23,11 @@ from sparsid.fitting.state_space import StateSpaceFit
 from sparsid.fitting.state_space_structure import check_size, prepared, structure_of
 from sparsid.parallel.pool import Pool
 from sparsid.progress import ProgressCallback
+from sparsid.results.channels import Channels
 from sparsid.results.ensemble import Ensemble
 from sparsid.results.ensemble_runs import member_runs
-from sparsid.results.forecast import Channels
+from sparsid.results.held_out import clearly_below
 from sparsid.results.outcome import Outcome
-
-# How much smaller an error has to be to count as clearly so.
-CLEARLY = 0.95
 
 
 def held_out_fits(
@@ -109,18 +107,8 @@ class Errors(NamedTuple):
         return float(np.sqrt(self.squares.sum() / max(self.counts.sum(), 1.0)))
 
     def clearly_below(self, others: Errors) -> bool:
-        """Return whether these are smaller by a margin, and not by one block alone.
-
-        The mean gain has to be larger than its standard error, both over the blocks.
-        """
-        if not np.isfinite([self.rms, others.rms]).all():
-            # One of them ran away.
-            return self.rms < others.rms
-        here = (self.counts > 0) & (others.counts > 0)
-        before, after = (e.squares[here] / e.counts[here] for e in (others, self))
-        gain = before - after
-        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
-        return self.rms < CLEARLY * others.rms and bool(gain.mean() > error)
+        """Return whether these are smaller by a margin, and not by one block alone."""
+        return clearly_below(self, others)
 
 
 def held_out_errors(fits: list[Ensemble], records: list[Record]) -> Errors:

@@ -39,7 +39,8 @@ from sparsid.fitting.settings import (
 from sparsid.models.narx import Lags, Recursion, regression_rows
 from sparsid.models.network import Network
 from sparsid.progress import Progress, ProgressCallback
-from sparsid.results.forecast import BandFactors, Channels, Forecast
+from sparsid.results.channels import Channels
+from sparsid.results.forecast import BandFactors, Forecast
 from sparsid.results.narx import Fitted
 from sparsid.results.narx_free_run import RunFitted
 

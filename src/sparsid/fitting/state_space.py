@@ -39,9 +39,10 @@ from sparsid.models.network import Params
 from sparsid.models.state_space import StateNetwork
 from sparsid.parallel.pool import Pool
 from sparsid.progress import ProgressCallback
+from sparsid.results.channels import Channels
 from sparsid.results.ensemble import Ensemble
 from sparsid.results.ensemble_runs import member_runs
-from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.forecast import BandFactors
 from sparsid.results.outcome import Outcome
 
 # Noise at the start: logarithms of scaled variances, and of the odds of phi.

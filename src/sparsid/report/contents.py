@@ -15,9 +15,7 @@ from sparsid.data.record import Record
 from sparsid.plots.signals import kept_samples
 from sparsid.results.equations import equations
 from sparsid.results.forecast import Forecast
-from sparsid.results.narx import Fitted
 from sparsid.results.outcome import Outcome
-from sparsid.results.simulator import FittedSimulator
 from sparsid.results.texts import counted, joined, percent, with_unit
 from sparsid.validation.diagnosis import Diagnosis
 from sparsid.validation.relevance import alternatives
@@ -315,7 +313,7 @@ def _equations(model: Model) -> str:
     """Return the equations of the first member; empty where nobody would read them."""
     fitted = model.fitted_
     short = fitted.weights_kept <= MOST_WRITTEN
-    if not isinstance(fitted, FittedSimulator | Fitted) or not short:
+    if not fitted.has_equations or not short:
         return ""
     return equations(fitted)
 

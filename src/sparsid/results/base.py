@@ -22,18 +22,15 @@ from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
 from sparsid.models.narx import Lags
 from sparsid.models.network import Network, Params
-from sparsid.results.forecast import (
-    BandFactors,
-    Channels,
-    Draws,
-    Forecast,
-    over_stretches,
-)
+from sparsid.results.channels import Channels
+from sparsid.results.forecast import BandFactors, Draws, Forecast, over_stretches
 from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row, counted, each, percent
 
 if TYPE_CHECKING:
+    from sparsid.analysis.steps import Waiting
     from sparsid.export.stepper import Stepper
+    from sparsid.results.formulas import Digits, Equation
 
 Values = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -155,6 +152,14 @@ class FittedModel(ABC):
         """Return the run over inputs, from first outputs if there are any."""
         raise NotImplementedError
 
+    def _forecast(
+        self, values: Any, start: int, length: int, horizon: int | None
+    ) -> Forecast:
+        """Return scaled values from a sample on as a forecast in the data's units."""
+        return self.channels.forecast(
+            self.scaling, values, start, length, horizon, self.band_factors
+        )
+
     def with_bands(self, factors: BandFactors) -> Self:
         """Return the same with other factors of the bands."""
         found: Self = replace(cast("Any", self), band_factors=factors)
@@ -185,6 +190,25 @@ class FittedModel(ABC):
     def regressor_lags(self) -> Lags | None:
         """Lags that a linear model for comparison gets; None: what suits the data."""
         return None
+
+    # -- for analysis and equations ------------------------------------------------
+
+    # Whether it can be written as equations.
+    has_equations: ClassVar[bool] = False
+
+    def written(self, digits: Digits, member: int = 0) -> list[Equation]:
+        """Return the equations of a member, rounded."""
+        raise InputError(
+            f"a {self.title} model has no equations to write: identify one with "
+            "sparsid.Simulator or sparsid.NARX"
+        )
+
+    def steps(self, draws: int, seed: int) -> Waiting:
+        """Return the members as steps, with draws of each."""
+        raise InputError(
+            f"a {type(self).__name__} has no states to linearise: give a Simulator, a "
+            "StateSpace or a NARX model"
+        )
 
     # -- what it says of itself ----------------------------------------------------
 

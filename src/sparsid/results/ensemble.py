@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -35,23 +35,20 @@ from sparsid.results.base import (
     block_weights,
     neuron_layers,
 )
+from sparsid.results.channels import Channels
 from sparsid.results.ensemble_runs import (
     drawn_noise,
     fitted_starts,
     member_runs,
     moved_runs,
 )
-from sparsid.results.forecast import (
-    BandFactors,
-    Channels,
-    Draws,
-    Forecast,
-    over_stretches,
-    width,
-)
+from sparsid.results.forecast import BandFactors, Draws, Forecast, over_stretches, width
 from sparsid.results.noise_texts import free_run_rows, noise_facts
 from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row
+
+if TYPE_CHECKING:
+    from sparsid.analysis.steps import Waiting
 
 Values = NDArray[np.float64]
 
@@ -227,6 +224,12 @@ class Ensemble(FittedModel):
         k = range(len(self))[member]
         return tuple(np.asarray(w[k]) for w in self.params)
 
+    def steps(self, draws: int, seed: int) -> Waiting:
+        """Return the members as steps, with draws of each."""
+        from sparsid.analysis.steps import ensemble_steps
+
+        return ensemble_steps(self, draws, seed)
+
     def drawing(self, member: int = 0) -> Drawing:
         """Return the network that moves the states."""
         states = self._state_names()
@@ -329,13 +332,6 @@ class Ensemble(FittedModel):
         return self._forecast(late, start, len(record), horizon)
 
     # -- pieces --------------------------------------------------------------------
-
-    def _forecast(
-        self, values: Any, start: int, length: int, horizon: int | None
-    ) -> Forecast:
-        return self.channels.forecast(
-            self.scaling, values, start, length, horizon, self.band_factors
-        )
 
     def _started(self, u: Array, first: Any) -> tuple[Params, Any]:
         """Return weights with start states, and the covariance of both.

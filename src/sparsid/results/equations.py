@@ -20,16 +20,17 @@ from sparsid.kernel.activations import NAMES
 from sparsid.results.base import FittedModel
 from sparsid.results.formulas import (
     WRITERS,
+    Digits,
     Equation,
     Signal,
     plain_name,
     rounded,
 )
 from sparsid.results.narx import Fitted
-from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.simulator import FittedSimulator
+from sparsid.results.simulator_member import SimulatorMember
 
 Values = NDArray[np.float64]
-Digits = str | int | None
 
 # Means and bounds are no estimates: they are written up to this share of the deviation
 # of their channel.
@@ -58,16 +59,7 @@ def equations(
         isinstance(digits, int) and 1 <= digits <= 17
     ):
         raise InputError(f"digits={digits!r}: give 'auto', None, or 1 to 17")
-    if isinstance(fitted, FittedSimulator):
-        found = canonical_equations(fitted, digits, member)
-    elif isinstance(fitted, Fitted):
-        found = narx_equations(fitted, digits)
-    else:
-        raise InputError(
-            f"a {fitted.title} model has no equations to write: identify one with "
-            "sparsid.Simulator or sparsid.NARX"
-        )
-    return WRITERS[kind](found)
+    return WRITERS[kind](fitted.written(digits, member))
 
 
 # -- the canonical form ----------------------------------------------------------------

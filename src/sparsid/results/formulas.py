@@ -7,6 +7,8 @@ import math
 import re
 from dataclasses import dataclass
 
+Digits = str | int | None
+
 # Names that a channel must not have in an equation: ours, and those SymPy knows.
 OURS = re.compile(r"[xnvh]\d+(_\d+)?")
 FUNCTIONS = ("exp", "log", "sqrt", "tanh", "min", "max", "Min", "Max")

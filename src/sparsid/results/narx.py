@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -38,15 +38,14 @@ from sparsid.results.base import (
     block_weights,
     neuron_layers,
 )
-from sparsid.results.forecast import (
-    BandFactors,
-    Channels,
-    Draws,
-    Forecast,
-    width,
-)
+from sparsid.results.channels import Channels
+from sparsid.results.forecast import BandFactors, Draws, Forecast, width
 from sparsid.results.outcome import Outcome
 from sparsid.results.texts import Row
+
+if TYPE_CHECKING:
+    from sparsid.analysis.steps import Waiting
+    from sparsid.results.formulas import Digits, Equation
 
 # Mean, standard deviation, and its part that is not noise.
 Values = tuple[Any, Any, Any]
@@ -79,6 +78,7 @@ class Fitted(FittedModel):
     title: ClassVar[str] = "NARX"
     several_called: ClassVar[str] = "start"
     complete_start: ClassVar[bool] = True
+    has_equations: ClassVar[bool] = True
 
     channels: Channels
     scaling: Scaling
@@ -232,13 +232,6 @@ class Fitted(FittedModel):
             mean = np.asarray(run(self.params, jnp.zeros(shape)))
             return mean, *self._spread(run, shape, draws)
 
-    def _forecast(
-        self, values: Values, start: int, length: int, horizon: int | None
-    ) -> Forecast:
-        return self.channels.forecast(
-            self.scaling, values, start, length, horizon, self.band_factors
-        )
-
     def _spread(
         self, run: Any, shape: tuple[int, ...], draws: Draws
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -366,6 +359,18 @@ class Fitted(FittedModel):
         """Return the network that is left."""
         names = list(self.regressor_names), list(self.channels.output_names)
         return Drawing(self.network, self.params, *names)
+
+    def written(self, digits: Digits, member: int = 0) -> list[Equation]:
+        """Return the equations."""
+        from sparsid.results.equations import narx_equations
+
+        return narx_equations(self, digits)
+
+    def steps(self, draws: int, seed: int) -> Waiting:
+        """Return the model as a step, with draws of it."""
+        from sparsid.analysis.steps import narx_steps
+
+        return narx_steps(self, draws, seed)
 
     def drawing_before(self, seed: int) -> Drawing | None:
         """Return the network before pruning, with the weights it was started with."""

@@ -8,176 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.bayes.posterior import Posterior, square_root
+from sparsid.bayes.posterior import Posterior
 from sparsid.checks import LARGEST_LAG, whole
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
-from sparsid.kernel.activations import NAMES
-from sparsid.kernel.whitening import whiten
-from sparsid.models.autoregression import Autoregression
-from sparsid.models.canonical import Structure
-from sparsid.models.network import Network
 from sparsid.models.residual_model import ResidualModel
 from sparsid.results.base import Drawing, FittedModel, Group, Places, Weights
+from sparsid.results.channels import Channels
 from sparsid.results.forecast import (
     BandFactors,
-    Channels,
     Draws,
     Forecast,
     over_stretches,
     width,
 )
-from sparsid.results.nearest import compact_text
 from sparsid.results.outcome import Outcome
+from sparsid.results.simulator_member import SimulatorMember
+from sparsid.results.simulator_parts import drawing_of, layers_of
+from sparsid.results.simulator_texts import structure_rows_of
 from sparsid.results.structure_counts import groups_left, in_common
-from sparsid.results.surprise import Seen
 from sparsid.results.texts import Row
 
+if TYPE_CHECKING:
+    from sparsid.analysis.steps import Waiting
+    from sparsid.results.formulas import Digits, Equation
+
 Values = NDArray[np.float64]
-
-# Iterations that fit a start state; damping of the first.
-START_STEPS, START_DAMPING = 12, 1e-3
-# Start states lie where states were in the estimation records, so many times as wide.
-START_SPREAD = 2.0
-# Samples between which derivatives are carried over, not kept.
-CHUNK = 20_000
-
-
-@dataclass(frozen=True, eq=False)
-class SimulatorMember:
-    """A simulator: its structure with values, scaled units.
-
-    Attributes
-    ----------
-    theta, start
-        Parameters; state in which the first estimation record started.
-    state_mean, state_root
-        Mean of the states over the estimation records, and a root of their covariance.
-    noise
-        What free runs leave over, output by output.
-    covariance
-        Of parameters and that start state.
-    prior_std
-        Deviation of the prior of the parameters, around zero.
-    prior_variance
-        Of parameters and that start state, around what the fit began with.
-    seen
-        Where states and inputs were; None in files of earlier versions.
-    """
-
-    structure: Structure
-    theta: Values
-    start: Values
-    state_mean: Values
-    state_root: Values
-    noise: tuple[Autoregression, ...]
-    covariance: Values
-    prior_std: Values
-    prior_variance: Values
-    log_evidence: float
-    seen: Seen | None = None
-
-    def run(self, start: Values, u: Values) -> Values:
-        """Return the free run, (time, output); ``u`` ends with the constant."""
-        return self.structure.run(self.theta, start, u)[0]
-
-    def started(self, u: Values, y: Values) -> tuple[Values, Values]:
-        """Return the start state that fits first outputs, and a joint covariance.
-
-        By Gauss and Newton in the coordinates in which the states of the estimation
-        records have unit variance, with those records as prior. The start follows the
-        parameters: with derivatives ``P`` by them and ``J`` by the start, whitened, and
-        ``C`` the covariance of the start at given parameters,
-
-            x0(theta) = x0 - C J' P (theta - their estimate),
-
-        so that what the scale of a state leaves open does not count as spread.
-
-        Returns
-        -------
-        start, covariance
-            The covariance is that of parameters and start.
-        """
-        structure, seen = self.structure, np.isfinite(y)
-        root = START_SPREAD * self.state_root
-        target = np.where(seen, y, 0.0)
-        count = structure.parameters
-
-        def look(z: Values) -> tuple[Values, Values, Values]:
-            runs, _, dy = structure.sensitivities(
-                self.theta, self.state_mean + root @ z, u
-            )
-            columns = np.concatenate(
-                [
-                    dy[:, :, :count],
-                    dy[:, :, count:-1] @ root,
-                    (target - runs)[..., None],
-                ],
-                axis=2,
-            )
-            for o, law in enumerate(self.noise):
-                whiten(
-                    law.predictors,
-                    law.variances,
-                    law.ahead,
-                    np.ascontiguousarray(seen[:, o], dtype=float),
-                    columns[:, o],
-                )
-            flat = columns.reshape(-1, columns.shape[2])
-            prior = np.zeros((len(z), flat.shape[1]))
-            prior[:, count:-1] = np.eye(len(z))
-            prior[:, -1] = -z
-            stack = np.concatenate([flat, prior])
-            return stack[:, count:-1], stack[:, -1], stack[:, :count]
-
-        z, damping = np.zeros(len(self.start)), START_DAMPING
-        J, r, P = look(z)
-        for _ in range(START_STEPS):
-            normal = J.T @ J
-            step = np.linalg.solve(
-                normal + damping * np.diag(np.diagonal(normal)), J.T @ r
-            )
-            J_new, r_new, P_new = look(z + step)
-            if (r_new**2).sum() < (r**2).sum():
-                z, J, r, P, damping = z + step, J_new, r_new, P_new, 0.2 * damping
-                if np.abs(step).max() < 1e-8:
-                    break
-            else:
-                damping = max(5.0 * damping, 1e-3)
-        own = np.linalg.inv(J.T @ J)
-        follows = -root @ own @ (J.T @ P)
-        C = self.covariance[:count, :count]
-        cross = follows @ C
-        joint = np.block(
-            [[C, cross.T], [cross, root @ own @ root.T + cross @ follows.T]]
-        )
-        return self.state_mean + root @ z, joint
-
-    def variance(self, start: Values, covariance: Values, u: Values) -> Values:
-        """Return the variance of the free run by parameters and start, (time, output).
-
-        Parameters
-        ----------
-        covariance
-            Of parameters and start state.
-        """
-        structure = self.structure
-        R = square_root(covariance)
-        carry = np.eye(len(start), len(covariance), structure.parameters)
-        found = np.empty((len(u), structure.sizes.outputs))
-        for first in range(0, len(u), CHUNK):
-            part = slice(first, first + CHUNK)
-            _, x, dy = structure.sensitivities(self.theta, start, u[part], carry)
-            start = x[-1]
-            for o in range(found.shape[1]):
-                found[part, o] = ((dy[:, o, :-1] @ R) ** 2).sum(1)
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,6 +62,7 @@ class FittedSimulator(FittedModel):
 
     title: ClassVar[str] = "Simulation"
     calibrated: ClassVar[bool] = True
+    has_equations: ClassVar[bool] = True
 
     channels: Channels
     scaling: Scaling
@@ -376,8 +239,9 @@ class FittedSimulator(FittedModel):
         if not draws.samples:
             unknown = np.full(centre.shape, np.nan)
             return centre, unknown, unknown
+        each = max(draws.samples // len(self), 2)
         variances = [
-            self._drawn(k, start, covariance, u, draws)
+            self.members[k].drawn_variance(start, covariance, u, each, [draws.seed, k])
             if draws.sampled
             else self.members[k].variance(start, covariance, u)
             for k, (start, covariance) in enumerate(
@@ -389,33 +253,6 @@ class FittedSimulator(FittedModel):
             [[law.variance for law in m.noise] for m in self.members], axis=0
         )
         return centre, np.sqrt(model + noise), np.sqrt(model)
-
-    def _drawn(
-        self, k: int, start: Values, covariance: Values, u: Values, draws: Draws
-    ) -> Values:
-        """Return the variance of free runs of a member with drawn parameters.
-
-        Along directions that the data leave open, such as the scale of a state, a long
-        way changes nothing to first order and everything in the end: what is drawn is
-        the part of the covariance that comes from the data.
-        """
-        member, rng = self.members[k], np.random.default_rng([draws.seed, k])
-        P = member.structure.parameters
-        weak = covariance / np.sqrt(member.prior_variance)
-        R = square_root(covariance - weak @ weak.T)
-        each = max(draws.samples // len(self), 2)
-        runs = []
-        for _ in range(each):
-            w = np.concatenate([member.theta, start]) + R @ rng.normal(size=len(R))
-            runs.append(member.structure.run(w[:P], w[P:], u)[0])
-        return np.asarray(np.var(runs, axis=0, ddof=1))
-
-    def _forecast(
-        self, values: Any, start: int, length: int, horizon: int | None
-    ) -> Forecast:
-        return self.channels.forecast(
-            self.scaling, values, start, length, horizon, self.band_factors
-        )
 
     # -- what it says of itself ----------------------------------------------------
 
@@ -456,21 +293,7 @@ class FittedSimulator(FittedModel):
 
     def structure_rows(self) -> list[Row]:
         """Return the lines of a summary about structure, delays and neurons."""
-        structure = self.members[0].structure
-        kinds = {NAMES[k]: int((structure.kinds == k).sum()) for k in structure.kinds}
-        neurons = ", ".join(f"{count} {name}" for name, count in kinds.items())
-        rows = [
-            ("kind", self.name),
-            ("states", f"{structure.sizes.states}"),
-            ("neurons", neurons or "none: a linear model"),
-        ]
-        if any(self.delays):
-            late = zip(self.channels.input_names, self.delays, strict=True)
-            texts = [f"{name} {d} samples" for name, d in late]
-            rows.append(("dead time", ", ".join(texts)))
-        rows.append(("kept", self._counts_text()))
-        price = compact_text(self)
-        return [*rows, ("compact", price)] if price else rows
+        return structure_rows_of(self)
 
     @property
     def weight_counts(self) -> tuple[int, ...]:
@@ -481,18 +304,6 @@ class FittedSimulator(FittedModel):
     def weights_in_common(self) -> int:
         """Parameters that every member has."""
         return in_common([m.structure for m in self.members])
-
-    def _counts_text(self) -> str:
-        """Return how many weights members have, and how many all of them."""
-        counts = self.weight_counts
-        if len(counts) == 1:
-            return self.kept_text()
-        same = len({*counts}) == 1
-        ends = f"{counts[0]} each" if same else f"{min(counts)} to {max(counts)}"
-        return (
-            f"{self.kept_text()} (median; members {ends}); "
-            f"{self.weights_in_common} in common"
-        )
 
     def quality_rows(self) -> list[Row]:
         """Return the lines of a summary about noise, members and outcome."""
@@ -533,6 +344,20 @@ class FittedSimulator(FittedModel):
             "prediction_order": self.residual.order,
         }
 
+    # -- for analysis and equations ------------------------------------------------
+
+    def written(self, digits: Digits, member: int = 0) -> list[Equation]:
+        """Return the equations of a member."""
+        from sparsid.results.equations import canonical_equations
+
+        return canonical_equations(self, digits, member)
+
+    def steps(self, draws: int, seed: int) -> Waiting:
+        """Return the members as steps, with draws of each."""
+        from sparsid.analysis.steps import simulator_steps
+
+        return simulator_steps(self, draws, seed)
+
     # -- weights -------------------------------------------------------------------
 
     def _input_names(self) -> list[str]:
@@ -542,22 +367,7 @@ class FittedSimulator(FittedModel):
     def drawing(self, member: int = 0) -> Drawing:
         """Return a member as a network from states and inputs to what follows."""
         own = self.members[range(len(self))[member]]
-        sizes, M = own.structure.sizes, own.structure.named(own.theta)
-        states = [f"state {k + 1}" for k in range(sizes.states)]
-        sources = [*states, *self._input_names()]
-        targets = [*(f"{s} next" for s in states), *self.channels.output_names]
-        linear = np.block([[M["A"], M["B"]], [M["C"], M["D"]]]).T
-        if not sizes.neurons:
-            network = Network((len(sources), len(targets)), "tanh", False)
-            return Drawing(network, (linear,), sources, targets)
-        kinds = own.structure.kinds
-        name = NAMES[int(np.bincount(kinds).argmax())]
-        drawn = name if name in ("tanh", "softroot", "sigmoid") else "tanh"
-        network = Network((len(sources), sizes.neurons, len(targets)), drawn, True)
-        enter = np.concatenate([M["F"], M["H"]], axis=1).T
-        leave = np.concatenate([M["E"], M["G"]]).T
-        leave = np.concatenate([leave, linear[-1:]])
-        return Drawing(network, (enter, leave, linear[:-1]), sources, targets)
+        return drawing_of(own, self._input_names(), self.channels.output_names)
 
     def weights(self, member: int = 0) -> Weights:
         """Return the parameters of a member: poles, then entries of the matrices."""
@@ -573,30 +383,4 @@ class FittedSimulator(FittedModel):
     def layers(self, member: int = 0) -> Iterator[tuple[Places, list[Group]]]:
         """Yield what inputs and states do, and what neurons do."""
         structure = self.members[range(len(self))[member]].structure
-        sizes = structure.sizes
-
-        def column(matrices: str, j: int) -> Places:
-            found = [
-                structure.leading + k
-                for k, (matrix, _, c) in enumerate(structure.free)
-                if matrix in matrices and c == j
-            ]
-            return np.array(found, dtype=np.int64)
-
-        groups = [
-            Group("input", name, column("BDH", j))
-            for j, name in enumerate(self._input_names())
-        ]
-        groups += [
-            Group("state", f"state {j + 1}", column("ACF", j))
-            for j in range(sizes.states)
-        ]
-        groups = [g for g in groups if len(g.weights)]
-        yield np.unique(np.concatenate([g.weights for g in groups])), groups
-        neurons = [
-            Group("neuron", f"neuron {j + 1}", column("EG", j))
-            for j in range(sizes.neurons)
-        ]
-        neurons = [g for g in neurons if len(g.weights)]
-        if neurons:
-            yield np.concatenate([g.weights for g in neurons]), neurons
+        return layers_of(structure, self._input_names())

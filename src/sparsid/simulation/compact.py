@@ -21,7 +21,8 @@ from threadpoolctl import threadpool_limits
 
 from sparsid.data.pieces import excerpts, stretches_of
 from sparsid.data.record import Record
-from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.simulator import FittedSimulator
+from sparsid.results.simulator_member import SimulatorMember
 from sparsid.results.structure_counts import groups_left
 from sparsid.simulation.bands import FoldRuns
 from sparsid.simulation.evidence import Prior, Run

@@ -21,9 +21,11 @@ from sparsid.data.scaling import Scaling
 from sparsid.errors import InputError
 from sparsid.models.residual_model import ResidualModel
 from sparsid.progress import Progress, ProgressCallback
-from sparsid.results.forecast import BandFactors, Channels
+from sparsid.results.channels import Channels
+from sparsid.results.forecast import BandFactors
 from sparsid.results.outcome import Outcome
-from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.simulator import FittedSimulator
+from sparsid.results.simulator_member import SimulatorMember
 from sparsid.results.structure_counts import middle_count
 from sparsid.results.surprise import Seen
 from sparsid.simulation.bands import FoldRuns

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
+from sparsid.results.held_out import clearly_below
 from sparsid.simulation.evidence import Run
 
 Values = NDArray[np.float64]
 
 # Held-out blocks of a record, and folds: fold f hides blocks f, f + FOLDS, ...
 BLOCKS, FOLDS = 8, 4
-# How much smaller an error has to be to count as clearly so.
-CLEARLY = 0.95
 # Outputs at the start of a run that are never hidden: they fix its start state.
 SHOWN = 20
 
@@ -125,17 +124,8 @@ class Errors:
         return found if np.isfinite(found) else np.inf
 
     def clearly_below(self, others: Errors) -> bool:
-        """Return whether these are smaller by a margin, and not by one block alone.
-
-        The mean gain has to be larger than its standard error, both over the blocks.
-        """
-        if not np.isfinite([self.rms, others.rms]).all():
-            return self.rms < others.rms
-        here = (self.counts > 0) & (others.counts > 0)
-        before, after = (e.squares[here] / e.counts[here] for e in (others, self))
-        gain = before - after
-        error = gain.std(ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else 0.0
-        return self.rms < CLEARLY * others.rms and bool(gain.mean() > error)
+        """Return whether these are smaller by a margin, and not by one block alone."""
+        return clearly_below(self, others)
 
 
 def hidden(block: NDArray[np.int64], fold: int) -> NDArray[np.bool_]:

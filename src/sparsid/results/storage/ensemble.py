@@ -9,8 +9,8 @@ import numpy as np
 
 from sparsid.bayes.noise import Noise
 from sparsid.models.state_space import StateNetwork
+from sparsid.results.channels import Channels
 from sparsid.results.ensemble import Ensemble
-from sparsid.results.forecast import Channels
 from sparsid.results.outcome import Outcome
 from sparsid.results.storage.parts import (
     LARGEST,

@@ -12,7 +12,7 @@ from sparsid.bayes.noise import Noise
 from sparsid.bayes.posterior import Posterior
 from sparsid.models.narx import Lags, Regressor
 from sparsid.models.network import Network
-from sparsid.results.forecast import Channels
+from sparsid.results.channels import Channels
 from sparsid.results.narx import Fitted
 from sparsid.results.narx_free_run import RunFitted
 from sparsid.results.outcome import Outcome

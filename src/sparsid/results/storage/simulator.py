@@ -10,9 +10,10 @@ import numpy as np
 from sparsid.models.autoregression import Autoregression
 from sparsid.models.canonical import Pole, Sizes, Structure
 from sparsid.models.residual_model import ResidualModel
-from sparsid.results.forecast import Channels
+from sparsid.results.channels import Channels
 from sparsid.results.outcome import Outcome
-from sparsid.results.simulator import FittedSimulator, SimulatorMember
+from sparsid.results.simulator import FittedSimulator
+from sparsid.results.simulator_member import SimulatorMember
 from sparsid.results.storage.parts import (
     Arrays,
     array,
