@@ -58,7 +58,7 @@ def test_a_small_model_is_one_member_with_its_price(full, small) -> None:
     assert "compact" not in full.fitted_.details
 
 
-def test_a_small_model_was_much_worse_than_a_member_as_it_was(full) -> None:
+def test_a_small_model_was_much_worse_than_a_member_as_it_was() -> None:
     def step(rms: float, weights: int):
         member = SimpleNamespace(structure=SimpleNamespace(parameters=weights))
         return member, [], SimpleNamespace(rms=rms)
@@ -74,7 +74,9 @@ def test_a_small_model_was_much_worse_than_a_member_as_it_was(full) -> None:
     beyond = step(1.2, 20)
     assert chosen([beyond, step(np.inf, 10)], whole[1:], 1.0) is beyond
     assert chosen([beyond], [step(1.15, 90)], 1.0)[2].rms == 1.15
-    # Nor is anything if no price is allowed: it says so.
+
+
+def test_a_small_model_that_is_not_near_says_so(full) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("PRICE", "MOST_PRICE"):
             patch.setattr(compact, name, 0.0)
