@@ -8,7 +8,7 @@ from small_simulators import STRUCTURES, made
 
 import sparsid
 from sparsid import Record, Simulator
-from sparsid.results.nearest import made_up, nearest_member
+from sparsid.results.nearest import compact_text, made_up, nearest_member
 from sparsid.results.structure_counts import in_common, middle_count
 from sparsid.simulation import compact
 from sparsid.simulation.member import Run
@@ -87,7 +87,7 @@ def test_a_small_model_that_is_not_near_says_so(full) -> None:
     facts = found.fitted_.details["compact"]
     assert facts["ratio"] < 2.0
     assert "keep the ensemble" in facts["warning"]
-    assert facts["warning"] in found.summary().replace("\n", " ")
+    assert facts["warning"] in compact_text(found.fitted_)
 
 
 def test_a_small_model_runs_like_the_ensemble_on_new_inputs(full, small) -> None:
