@@ -13,8 +13,8 @@ TOOLS = Path(__file__).parents[1] / "tools"
 @pytest.mark.parametrize(
     "share",
     [
-        ["--inputs", "20", "--models", "0"],
-        ["--inputs", "0", "--models", "60", "--kinds", "linear"],
+        ["--inputs", "6", "--models", "0"],
+        ["--inputs", "0", "--models", "30", "--kinds", "linear"],
     ],
 )
 def test_a_slice_of_the_attack_finds_nothing(share: list[str]) -> None:

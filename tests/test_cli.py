@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +24,7 @@ import sparsid
 from sparsid import datasets, errors
 from sparsid.cli import app as commands
 from sparsid.cli.app import app
-from sparsid.cli.data import load_data
+from sparsid.cli.data import benchmark_data, data_lines, load_data
 from sparsid.cli.results import FILES, PICTURES, ResultFolder, write_predictions
 from sparsid.cli.signals import Interrupt, repeating
 from sparsid.data.files import write_csv
@@ -184,6 +185,16 @@ def test_json_is_all_there_is_on_stdout(folder: Path, tmp_path: Path) -> None:
     written = json.loads((tmp_path / "new" / "deep" / "result.json").read_text())
     assert printed == written
     assert "warm up" in result.stderr
+
+
+def test_a_benchmark_by_name_was_called_one_that_nobody_gave(tanks: Benchmark) -> None:
+    by_name, default = (
+        " ".join(data_lines(benchmark_data(tanks, by_name=asked)))
+        for asked in (True, False)
+    )
+    assert "No file was given" in default
+    assert "No file was given" not in by_name
+    assert "scored after the fit" in by_name
 
 
 def test_without_files_the_benchmark_is_identified_and_named(
@@ -1000,6 +1011,22 @@ def test_predictions_held_formulas_for_spreadsheets(tmp_path: Path) -> None:
     header = (tmp_path / "p.csv").read_text().splitlines()[0].split(",")
     assert header[:5] == ["record", "part", "time [s]", "'=1+1", "'@y"]
     assert not [name for name in header if name[0] in "=+-@"]
+
+
+def test_predictions_did_not_tell_what_surprised_the_model(tmp_path: Path) -> None:
+    record = Record([1.0, 2.0], [3.0, 4.0])
+    plain = Forecast(record.y, record.y, record.y, 0, 1, None, ("y",), ("V",))
+    known = replace(plain, surprise=np.array([0.5, 2.0]))
+    parts = [
+        Part("estimation", [record], [1], [plain], [plain]),
+        Part("test", [record], [2], [known], [known]),
+    ]
+    write_predictions(tmp_path / "p.csv", parts)
+    table = pd.read_csv(tmp_path / "p.csv")
+    for label in ("one step", "free run"):
+        found = table[f"{label} surprise"].tolist()
+        assert found[2:] == [0.5, 2.0]
+        assert np.isnan(found[:2]).all()
 
 
 def test_a_file_with_a_long_gap_gives_several_records(tmp_path: Path, caplog) -> None:

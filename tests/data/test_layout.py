@@ -37,6 +37,45 @@ def test_a_preamble_was_refused(write, caplog) -> None:
     assert "the first 2 lines are taken as a preamble" in caplog.text
 
 
+def test_a_preamble_above_columns_apart_by_blanks_was_the_header(write) -> None:
+    table = "t  u    y\ns  V    m\n0  1  2.5\n1  3  4.5\n2  5  6.5\n"
+    for above in ("", "Recorder 7, serial 12\n", "Recorder 7\non 3 May 2024\n\n"):
+        record = read_csv(write(above + table))
+        assert (record.input_names, record.output_names) == (("u",), ("y",))
+        assert record.output_units == ("m",)
+        np.testing.assert_array_equal(record.y[:, 0], [2.5, 4.5, 6.5])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "t|u|y\n0|1|2,5\n1|3|4,5\n2|5|6,5\n",
+        "Bench 7\nt | u | y\n0 | 1 | 2.5\n1 | 3 | 4.5\n2 | 5 | 6.5\n|||\n",
+        "|t|u|y|\n|0|1|2.5|\n|1|3|4.5|\n|2|5|6.5|\n",
+    ],
+)
+def test_pipes_between_cells_were_not_recognised(write, text: str) -> None:
+    record = read_csv(write(text))
+    assert (record.input_names, record.output_names) == (("u",), ("y",))
+    np.testing.assert_array_equal(record.u[:, 0], [1, 3, 5])
+    np.testing.assert_array_equal(record.y[:, 0], [2.5, 4.5, 6.5])
+
+
+def test_hours_of_the_day_under_an_unknown_name_were_no_numbers(write) -> None:
+    rows = [f"3.5.2024;00:00:{4 * k:02d};{k};{k * k}" for k in range(4)]
+    for names in ("Datum;Uhrzeit;u;y", "day;clock;flow;level"):
+        path = write("\n".join([names, *rows]) + "\n")
+        record = read_csv(path, inputs=names.split(";")[2])
+        assert (record.dt, record.n_outputs) == (4.0, 1)
+    rows = [row[9:] for row in rows]
+    record = read_csv(write("\n".join(["when;flow;level", *rows]) + "\n"))
+    assert (record.dt, record.input_names) == (4.0, ("flow",))
+    # Nothing but a clock and an output: the clock is no input.
+    rows = [row.rsplit(";", 1)[0] for row in rows]
+    record = read_csv(write("\n".join(["when;level", *rows]) + "\n"), inputs=[])
+    assert (record.dt, record.output_names) == (4.0, ("level",))
+
+
 def test_lines_in_messages_count_from_the_top_of_the_file(write) -> None:
     text = "Bench 7\n\ntime;u;y\ns;V;m\n0;1;2\n1;3;4\n2;5;6\n3;oops;8\n"
     with pytest.raises(InputError, match="column 'u', line 8: 'oops' is not a number"):

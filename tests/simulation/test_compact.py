@@ -1,12 +1,14 @@
 """One small model in place of an ensemble."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from small_simulators import STRUCTURES, made
 
 import sparsid
 from sparsid import Record, Simulator
-from sparsid.results.nearest import made_up, nearest_member
+from sparsid.results.nearest import compact_text, made_up, nearest_member
 from sparsid.results.structure_counts import in_common, middle_count
 from sparsid.simulation import compact
 from sparsid.simulation.evidence import Run
@@ -54,6 +56,38 @@ def test_a_small_model_is_one_member_with_its_price(full, small) -> None:
     assert "held-out free-run error" in small.summary()
     # The ensemble is as it was.
     assert "compact" not in full.fitted_.details
+
+
+def test_a_small_model_was_much_worse_than_a_member_as_it_was() -> None:
+    def step(rms: float, weights: int):
+        member = SimpleNamespace(structure=SimpleNamespace(parameters=weights))
+        return member, [], SimpleNamespace(rms=rms)
+
+    whole = [step(1.08, 90), step(1.3, 80)]
+    chosen = compact._chosen
+    hardly, smaller = step(1.0, 50), step(1.02, 40)
+    assert chosen([hardly, smaller, step(1.04, 30)], whole, 1.0) is smaller
+    within = step(1.09, 30)
+    assert chosen([within, step(1.12, 20)], whole, 1.0) is within
+    assert chosen([step(1.12, 20)], whole, 1.0) is whole[0]
+    # Nothing is near enough: the least bad.
+    beyond = step(1.2, 20)
+    assert chosen([beyond, step(np.inf, 10)], whole[1:], 1.0) is beyond
+    assert chosen([beyond], [step(1.15, 90)], 1.0)[2].rms == 1.15
+
+
+def test_a_small_model_that_is_not_near_says_so(full) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("PRICE", "MOST_PRICE"):
+            patch.setattr(compact, name, 0.0)
+        patch.setattr(compact, "DISTANCES", ())
+        patch.setattr(compact, "STUDENTS", 1)
+        patch.setattr(compact, "TEACHERS", 3)
+        found = full.compact(spring())
+    facts = found.fitted_.details["compact"]
+    assert facts["ratio"] < 2.0
+    assert "keep the ensemble" in facts["warning"]
+    assert facts["warning"] in compact_text(found.fitted_)
 
 
 def test_a_small_model_runs_like_the_ensemble_on_new_inputs(full, small) -> None:

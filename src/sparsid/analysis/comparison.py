@@ -207,7 +207,7 @@ class Comparison:
 
     def plot(self) -> Figure:
         """Return a figure: free runs of all models over what was measured."""
-        from sparsid.plots.comparison import comparison
+        from sparsid.plots.compared import comparison
 
         return comparison(self)
 

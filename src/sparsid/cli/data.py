@@ -39,6 +39,8 @@ class Data:
         How the test part was chosen, in words.
     benchmark
         The benchmark that holds its own test record, if there is one.
+    by_name
+        Whether that was asked for by its name.
     """
 
     title: str
@@ -46,6 +48,7 @@ class Data:
     estimation: list[Record]
     test_rule: str
     benchmark: Benchmark | None = None
+    by_name: bool = False
     _held_back: list[Record] = field(default_factory=list)
 
     def reveal_test(self) -> list[Record]:
@@ -142,7 +145,7 @@ def _without_files(given: tuple[Any, ...], benchmark: str | None) -> Data:
             "name the files, or leave these options out to identify the benchmark"
         )
     if benchmark is not None:
-        return benchmark_data(datasets.load(benchmark))
+        return benchmark_data(datasets.load(benchmark), by_name=True)
     return benchmark_data(datasets.default())
 
 
@@ -233,7 +236,7 @@ def _check_moving(estimation: list[Record], fraction: float) -> None:
         ) from error
 
 
-def benchmark_data(benchmark: Benchmark) -> Data:
+def benchmark_data(benchmark: Benchmark, *, by_name: bool = False) -> Data:
     """Return a benchmark as data."""
     return Data(
         benchmark.title,
@@ -241,6 +244,7 @@ def benchmark_data(benchmark: Benchmark) -> Data:
         [benchmark.estimation],
         "the benchmark's test record",
         benchmark,
+        by_name,
     )
 
 
@@ -272,7 +276,8 @@ def data_lines(data: Data) -> list[str]:
         f"{first.dt:g} s, {names}"
     ]
     if data.benchmark is not None:
-        lines[0] += ". No file was given: this is a benchmark."
+        if not data.by_name:
+            lines[0] += ". No file was given: this is a benchmark."
         lines.append("Test: its test record, scored after the fit")
     elif data.test_rule != "none":
         lines.append(f"Test: {data.test_rule}, not used in the fit")

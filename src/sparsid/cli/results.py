@@ -218,8 +218,13 @@ def write_predictions(path: Path, parts: list[Part]) -> None:
             ):
                 add_forecast(columns, units, forecast, label)
             tables.append(own | columns)
+    # A part without forecasts does not tell how surprising they are.
+    names = dict.fromkeys(name for table in tables for name in table)
     whole = {
-        name: np.concatenate([table[name] for table in tables]) for name in tables[0]
+        name: np.concatenate(
+            [table.get(name, np.full(len(table["time"]), np.nan)) for table in tables]
+        )
+        for name in names
     }
     write_csv(path, whole, units)
 
@@ -236,7 +241,10 @@ def record_columns(record: Record) -> tuple[dict[str, Any], dict[str, str]]:
 def add_forecast(
     columns: dict[str, Any], units: dict[str, str], forecast: Forecast, label: str
 ) -> None:
-    """Add mean and 95 % band of a forecast to columns, output by output."""
+    """Add mean and 95 % band of a forecast to columns, output by output.
+
+    Beside them stands how far the model was from what it had seen, if it knows.
+    """
     pairs = zip(forecast.output_names, forecast.output_units, strict=True)
     for k, (name, unit) in enumerate(pairs):
         mean, half = forecast.mean[:, k], BAND * forecast.std[:, k]
@@ -247,6 +255,8 @@ def add_forecast(
         ):
             column = free_name(f"{name} {label}{what}", columns)
             columns[column], units[column] = values, unit
+    if forecast.surprise is not None:
+        columns[free_name(f"{label} surprise", columns)] = forecast.surprise
 
 
 def free_name(name: str, taken: dict[str, Any]) -> str:

@@ -22,6 +22,7 @@ from sparsid.data.sampling_time import (
     step_of,
 )
 from sparsid.data.text import Table
+from sparsid.data.times import is_time
 from sparsid.errors import InputError
 
 INPUT_PATTERN = re.compile(r"(u\d*|inputs?\d*|uEst)", re.IGNORECASE)
@@ -57,8 +58,7 @@ def records_of(
     of every row. None stands for one piece, if its gaps are short enough.
     """
     units = _units(table, wanted)
-    clock = next((n for n in TIME_NAMES if n in table.columns), None)
-    clock = table.find(wanted.time) if wanted.time is not None else clock
+    clock = _clock(table) if wanted.time is None else table.find(wanted.time)
     u_names, y_names = _choose(table, wanted.inputs, wanted.outputs, clock)
     if table.clocks is not None and wanted.time is None:
         own = [table.clocks[name] for name in (*u_names, *y_names)]
@@ -91,6 +91,26 @@ def records_of(
         check_gaps(table, clock, rows)
         return [whole._placed(rows)]
     return [whole._cut(a, b)._placed(rows[a:b]) for a, b in pieces_of(rows)]
+
+
+def _clock(table: Table) -> str | None:
+    """Return the column of times: by its name, or else by what is in it."""
+    named = next((name for name in TIME_NAMES if name in table.columns), None)
+    if named is not None or table.clocks is not None:
+        return named
+    # The date alone is the same in all rows.
+    moving = (n for n in _times(table) if len(set(table.columns[n][:2])) > 1)
+    return next(moving, None)
+
+
+def _times(table: Table) -> list[str]:
+    """Return the columns of texts that begin with a time: they are no channels."""
+    return [
+        name
+        for name, values in table.columns.items()
+        if values.ndim == 1 and len(values) and values.dtype.kind == "O"
+        if isinstance(values[0], str) and is_time(values[0])
+    ]
 
 
 def _units(table: Table, wanted: Wanted) -> dict[str, str]:
@@ -255,7 +275,7 @@ def _choose(
 ) -> tuple[list[str], list[str]]:
     """Return the columns of inputs and outputs, chosen or recognised by name."""
     u, y = _found(table, inputs, "inputs"), _found(table, outputs, "outputs")
-    taken = {clock, *STEP_NAMES, *(u or []), *(y or [])}
+    taken = {clock, *STEP_NAMES, *_times(table), *(u or []), *(y or [])}
     free = [name for name in table.columns if name not in taken]
     like_u = [name for name in free if INPUT_PATTERN.fullmatch(name)]
     like_y = [name for name in free if OUTPUT_PATTERN.fullmatch(name)]

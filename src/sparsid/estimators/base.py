@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from sparsid.data.record import Record
 from sparsid.data.tables import as_records
 from sparsid.errors import InputError
 from sparsid.estimators.linear_tools import LinearTools
+from sparsid.estimators.several import OverRecords, P, R
 from sparsid.estimators.watching import watched
 from sparsid.progress import ProgressCallback
 from sparsid.results.base import FittedModel
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
 DIVERGED_SCORE = -1000.0
 
 F = TypeVar("F", bound=FittedModel)
-M = TypeVar("M", bound=Callable[..., Any])
 
 
-def over_records(method: M) -> M:
+def over_records(method: Callable[Concatenate[Any, Any, P], R]) -> OverRecords[P, R]:
     """Return a method that takes one record, or several and then gives a list."""
 
     @wraps(method)
@@ -43,7 +43,7 @@ def over_records(method: M) -> M:
             return method(self, u, *given, **how)
         return [method(self, r, *given, **how) for r in u]
 
-    return cast("M", each)
+    return cast("OverRecords[P, R]", each)
 
 
 if TYPE_CHECKING:

@@ -123,8 +123,10 @@ class Simulator(Estimator[FittedSimulator]):
         With the estimation records a member learns from the ensemble and loses weights
         as long as copies of it, in blocks that they did not learn from, err at most
         three per cent more than copies of the ensemble: 40 % of the weights are aimed
-        at. ``fitted_.details["compact"]`` has weights, both errors and their ratio.
-        Without records it is the member nearest to the ensemble, with nothing removed.
+        at. If ten per cent more is too little for all of them, the member that errs
+        least stays whole. ``fitted_.details["compact"]`` has weights, both errors and
+        their ratio, and a warning if that is above 1.1, too. Without records it is the
+        member nearest to the ensemble, with nothing removed.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ from sparsid.plots.checks import (
     pit,
     stability,
 )
-from sparsid.plots.comparison import comparison
+from sparsid.plots.compared import comparison
 from sparsid.plots.dynamics import (
     bode,
     poles,

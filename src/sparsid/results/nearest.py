@@ -65,7 +65,8 @@ def compact_text(fitted: FittedModel) -> str:
     if "ratio" in facts:
         more = 100.0 * (facts["ratio"] - 1.0)
         price = f"{abs(more):.1f} % {'more' if more >= 0 else 'less'}"
-        return f"{left}; held-out free-run error {price} than that of {several}"
+        text = f"{left}; held-out free-run error {price} than that of {several}"
+        return f"{text}: {facts['warning']}" if "warning" in facts else text
     away = fitted.per_output(facts["distance"])
     return f"{left}; in free run {away} from {several}"
 

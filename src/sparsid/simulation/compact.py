@@ -38,7 +38,8 @@ Values = NDArray[np.float64]
 
 # Wanted: this share of the weights of a full member, for so much more held-out error.
 SHARE, PRICE = 0.4, 1.03
-# Nothing more is taken away beyond this one.
+# Nothing more is taken away beyond this one, and what costs more is not taken at all
+# if a member as it was costs less.
 MOST_PRICE = 1.1
 # Distances from the ensemble that are allowed one after the other, in held-out errors
 # of the ensemble.
@@ -55,10 +56,15 @@ FORGETTING, LEARNING = 20, 30
 
 @dataclass(frozen=True, eq=False)
 class _Fold:
-    """Copies of the members that have not seen some blocks, and what they say."""
+    """Copies of members that have not seen some blocks, by the number of the member."""
 
-    members: list[Member]
+    copies: dict[int, Member]
     runs: list[Run]
+
+    @property
+    def members(self) -> list[Member]:
+        """The copies alone."""
+        return list(self.copies.values())
 
 
 def compacted(
@@ -101,12 +107,18 @@ class _Compaction:
                 students[:STUDENTS], lambda m: self._way(m, teachers, folds, before.rms)
             )
             found = [step for way in ways for step in way]
-            near = [one for one in found if one[2].rms <= PRICE * before.rms]
-            if near:
-                taken = min(near, key=lambda one: one[0].structure.parameters)
-            else:
-                taken = min(found, key=lambda one: one[2].rms)
+            taken = _chosen(found, self._whole(teachers, folds), before.rms)
             return self._result(taken, before)
+
+    def _whole(self, teachers: Sequence[Member], folds: Sequence[_Fold]) -> list[_Step]:
+        """Return members as they were, with those copies that forgot the blocks."""
+        found = []
+        for k, teacher in enumerate(teachers):
+            copies = [fold.copies[k] for fold in folds if k in fold.copies]
+            if len(copies) == len(folds):
+                errors = self._errors([[copy] for copy in copies])
+                found.append((teacher, copies, errors))
+        return found
 
     def _way(
         self,
@@ -137,7 +149,7 @@ class _Compaction:
         """Return copies of the ensemble that forget the blocks of a fold."""
         runs = self.signals.runs(self.fitted.delays, fold)
         copies = [_advanced(teacher.shown(runs), FORGETTING) for teacher in teachers]
-        good = [m.rest() for m in copies if np.isfinite(m.cost)]
+        good = {k: m.rest() for k, m in enumerate(copies) if np.isfinite(m.cost)}
         return _Fold(good, runs)
 
     def _errors(self, folds: Sequence[Sequence[Member]]) -> Errors:
@@ -195,6 +207,11 @@ class _Compaction:
             "ratio": after.rms / before.rms,
             "groups": groups_left(member.structure),
         }
+        if not after.rms <= MOST_PRICE * before.rms:
+            facts["warning"] = (
+                "no single model came nearer to the ensemble; keep the ensemble where "
+                "the error counts"
+            )
         details = {**old.details, "compact": facts, "bands": held_out.coverage()}
         return replace(
             single,
@@ -205,6 +222,22 @@ class _Compaction:
 
 
 # -- pieces ----------------------------------------------------------------------------
+
+
+def _chosen(small: Sequence[_Step], whole: Sequence[_Step], error: float) -> _Step:
+    """Return what stands for an ensemble of this held-out error.
+
+    The smallest that is hardly worse; else the best small one within the largest price;
+    else the best member as it was. If that costs more than it may, too, it is the best
+    there is.
+    """
+    near = [one for one in small if one[2].rms <= PRICE * error]
+    if near:
+        return min(near, key=lambda one: one[0].structure.parameters)
+    best = min(small, key=lambda one: one[2].rms)
+    if best[2].rms <= MOST_PRICE * error:
+        return best
+    return min([best, *whole], key=lambda one: one[2].rms)
 
 
 def _advanced(member: Member, cycles: int) -> Member:
