@@ -361,11 +361,13 @@ def test_files_that_do_not_belong_together(tmp_path: Path) -> None:
 
 
 def test_missing_foreign_and_unknown_files(tmp_path: Path) -> None:
+    (tmp_path / "a.ods").write_text("x")
     (tmp_path / "a.xlsx").write_text("x")
     (tmp_path / "a.mat").write_text("x")
     out = ["--out", tmp_path / "r"]
     refused(tmp_path, "does not exist", "identify", tmp_path / "no.csv", *out)
-    refused(tmp_path, "suffix '.xlsx'", "identify", tmp_path / "a.xlsx", *out)
+    refused(tmp_path, "suffix '.ods'", "identify", tmp_path / "a.ods", *out)
+    refused(tmp_path, "no readable Excel", "identify", tmp_path / "a.xlsx", *out)
     refused(tmp_path, "no readable MAT", "identify", tmp_path / "a.mat", *out)
 
 

@@ -627,7 +627,7 @@ def test_a_trial_without_its_data_is_not_answered(
 
     monkeypatch.setattr(trials, "run", missing)
     with pytest.raises(DatasetUnavailable, match=r"On .*: set SPARSID_DATA"):
-        runner.answer_trial({}, report=pytest.fail)
+        runner.answer_trial({}, progress=pytest.fail)
 
 
 def test_time_left_follows_trials_of_the_same_kind() -> None:

@@ -12,7 +12,7 @@ from sparsid import datasets
 from sparsid.cli import options
 from sparsid.cli.app import app
 from sparsid.cli.identify import KINDS
-from sparsid.simulation.search import STRUCTURES
+from sparsid.simulation.wanted import STRUCTURES
 
 HEAVY = ("numpy", "jax", "pandas", "matplotlib", "sklearn", "numba", "scipy")
 

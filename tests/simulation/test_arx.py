@@ -3,7 +3,7 @@ import pytest
 from scipy.signal import lfilter
 
 from sparsid.simulation.arx import Lagged, dead_times, impulse_response
-from sparsid.simulation.member import Run
+from sparsid.simulation.evidence import Run
 from sparsid.simulation.signals import Signals
 
 POLES = [1.0, -1.5, 0.7]

@@ -9,7 +9,7 @@ from sparsid import Record, Simulator
 from sparsid.results.nearest import made_up, nearest_member
 from sparsid.results.structure_counts import in_common, middle_count
 from sparsid.simulation import compact
-from sparsid.simulation.member import Run
+from sparsid.simulation.evidence import Run
 
 
 def spring(seed: int = 0, samples: int = 200) -> Record:

@@ -9,8 +9,9 @@ from sparsid.models.canonical import Pole, Sizes
 from sparsid.models.structures.cascade import cascade
 from sparsid.models.structures.linear import linear
 from sparsid.simulation.cascade import random_start
+from sparsid.simulation.evidence import Run
 from sparsid.simulation.linear_first import Variances, prior_of
-from sparsid.simulation.member import FIXED_CYCLES, Member, Run
+from sparsid.simulation.member import FIXED_CYCLES, Member
 
 COLOUR = np.array([0.6, 0.2])
 PLAIN = linear(

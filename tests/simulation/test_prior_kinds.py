@@ -6,7 +6,8 @@ from small_simulators import made
 
 from sparsid import InputError, Simulator
 from sparsid.simulation import compact
-from sparsid.simulation.member import Member, Run
+from sparsid.simulation.evidence import Run
+from sparsid.simulation.member import Member
 from sparsid.simulation.prior_kinds import (
     KINDS,
     costs_of,

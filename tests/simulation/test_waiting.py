@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from sparsid.simulation import waiting
-from sparsid.simulation.search import ROUNDS, Round
+from sparsid.simulation.rounds import ROUNDS, Round
 from sparsid.simulation.waiting import Waiting, race_work
 
 

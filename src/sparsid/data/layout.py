@@ -96,7 +96,7 @@ def _without_blanks(text: str) -> tuple[str, Sequence[int]]:
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     text = text.rstrip()
-    while text and not text[text.rfind("\n") + 1 :].strip(" \t;,"):
+    while text and not text[text.rfind("\n") + 1 :].strip(" \t;|,"):
         text = text[: max(text.rfind("\n"), 0)].rstrip()
     # Most files have none of these pairs, and a search by pattern takes its time.
     suspect = any(pair in text for pair in ("\n\n", "\n ", "\n\t"))
@@ -144,16 +144,20 @@ def _preamble(lines: list[str], given: str | None) -> tuple[int, bool]:
     """
     for first in range(1, min(len(lines), MOST_PREAMBLE)):
         separator = given or _sniff(lines[first - 1 : first + HEAD])
-        if separator == " ":
-            continue
         try:
             rows = [_cells(s, separator) for s in lines[max(first - 2, 0) : first + 3]]
         except csv.Error:
             return 0, False
         above, data = rows[: min(first, 2)], rows[min(first, 2) :]
+        blank = separator == " "
         if not all(_is_data(row) and len(row) == len(data[0]) for row in data):
             continue
+        # Sentences have blanks, too, and a number here and there.
+        if blank and not all(_is_value(cell) for row in data for cell in row):
+            continue
         if _is_data(above[-1]) or len(above[-1]) < _filled(data[0]):
+            return 0, False
+        if blank and len(above[-1]) > len(data[0]):
             return 0, False
         units = (
             len(above) == 2
@@ -174,10 +178,11 @@ def _is_unit_row(row: list[str]) -> bool:
 
 def _is_data(row: list[str]) -> bool:
     """Return whether a row has a number or a time in it."""
-    return any(
-        cell and cell.lower() not in BAD and (_is_number(cell) or is_time(cell))
-        for cell in row
-    )
+    return any(cell and cell.lower() not in BAD and _is_value(cell) for cell in row)
+
+
+def _is_value(cell: str) -> bool:
+    return _is_number(cell) or is_time(cell)
 
 
 def _is_number(cell: str) -> bool:
@@ -191,7 +196,7 @@ def _filled(row: list[str]) -> int:
 
 def _sniff(head: list[str]) -> str:
     body = head[1:] or head
-    for candidate in "\t;,":
+    for candidate in "\t;|,":
         if all(candidate in line for line in body):
             return candidate
     return " " if any(" " in line.strip() for line in body) else ","

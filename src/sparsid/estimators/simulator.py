@@ -12,7 +12,7 @@ from sparsid.progress import ProgressCallback
 from sparsid.results.forecast import Forecast
 from sparsid.results.simulator import FittedSimulator
 from sparsid.simulation.fit import fit_simulator
-from sparsid.simulation.search import Wanted
+from sparsid.simulation.wanted import Wanted
 
 
 class Simulator(Estimator[FittedSimulator]):

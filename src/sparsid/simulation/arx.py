@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sparsid.simulation.member import Run
+from sparsid.simulation.evidence import Run
 from sparsid.simulation.signals import Signals
 
 Values = NDArray[np.float64]

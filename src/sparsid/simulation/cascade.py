@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from sparsid.models.autoregression import Autoregression
 from sparsid.models.canonical import Structure
-from sparsid.simulation.member import Member, Prior, Run
+from sparsid.simulation.evidence import Prior, Run
+from sparsid.simulation.member import Member
 
 Values = NDArray[np.float64]
 

@@ -24,9 +24,10 @@ from sparsid.data.record import Record
 from sparsid.results.simulator import FittedSimulator, SimulatorMember
 from sparsid.results.structure_counts import groups_left
 from sparsid.simulation.bands import FoldRuns
+from sparsid.simulation.evidence import Prior, Run
 from sparsid.simulation.fit import COMPARED_PIECE, COMPARED_SAMPLES, frozen
 from sparsid.simulation.linear_first import column_groups
-from sparsid.simulation.member import Member, Prior, Run
+from sparsid.simulation.member import Member
 from sparsid.simulation.prediction import residual_model
 from sparsid.simulation.pruning import pruned
 from sparsid.simulation.signals import FOLDS, Errors, Signals

@@ -27,19 +27,16 @@ from sparsid.results.simulator import FittedSimulator, SimulatorMember
 from sparsid.results.structure_counts import middle_count
 from sparsid.results.surprise import Seen
 from sparsid.simulation.bands import FoldRuns
+from sparsid.simulation.linear_search import LinearFound
 from sparsid.simulation.member import Member
 from sparsid.simulation.prediction import residual_model
 from sparsid.simulation.reasons import reason
-from sparsid.simulation.search import (
-    LinearFound,
-    Search,
-    Stage,
-    StoppedError,
-    Trial,
-    Wanted,
-)
+from sparsid.simulation.rounds import Trial
+from sparsid.simulation.search import Search
 from sparsid.simulation.signals import Signals
+from sparsid.simulation.wanted import Wanted
 from sparsid.simulation.whole_run import with_whole_runs
+from sparsid.simulation.work import Stage, StoppedError
 
 Values = NDArray[np.float64]
 

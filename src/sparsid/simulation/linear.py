@@ -20,7 +20,8 @@ from sparsid.models.autoregression import Autoregression
 from sparsid.models.canonical import Pole, Sizes, Structure
 from sparsid.models.structures.linear import linear
 from sparsid.simulation.arx import SCANNED_ORDERS, Lagged, impulse_response
-from sparsid.simulation.member import Member, Prior, Run
+from sparsid.simulation.evidence import Prior, Run
+from sparsid.simulation.member import Member
 from sparsid.simulation.signals import Signals
 
 Values = NDArray[np.float64]

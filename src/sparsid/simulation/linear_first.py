@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from sparsid.models.canonical import Pole, Sizes, Structure
 from sparsid.models.structures.chain import chain
 from sparsid.models.structures.linear import linear
-from sparsid.simulation.member import Member, Prior
+from sparsid.simulation.evidence import Prior
+from sparsid.simulation.member import Member
 
 Values = NDArray[np.float64]
 

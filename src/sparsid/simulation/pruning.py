@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparsid.models.canonical import Structure
-from sparsid.simulation.member import Member, Prior
+from sparsid.simulation.evidence import Prior
+from sparsid.simulation.member import Member
 
 Values = NDArray[np.float64]
 Whole = NDArray[np.int64]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sparsid.data.record import Record
 from sparsid.data.scaling import Scaling
-from sparsid.simulation.member import Run
+from sparsid.simulation.evidence import Run
 
 Values = NDArray[np.float64]
 
