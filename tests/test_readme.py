@@ -34,6 +34,7 @@ def test_the_python_snippets_run_as_they_stand(
     for snippet in snippets:
         exec(compile(snippet, "README.md", "exec"), {})
     assert {path.name for path in tmp_path.iterdir()} == {
+        "controller",
         "report.html",
         "tanks.sparsid",
     }
