@@ -348,7 +348,9 @@ def _good(members: Sequence[Member]) -> list[Member]:
     kept.sort(key=lambda m: m.cost)
     seen = sum(float(run.seen.sum()) for run in kept[0].runs)
     most = kept[0].cost + 2.0 * WEAK * seen
-    return [m for k, m in enumerate(kept) if m.cost <= most or k < 2][:KEPT_MEMBERS]
+    return [m for k, m in enumerate(kept) if m.cost <= most or k < FEWEST_MEMBERS][
+        :KEPT_MEMBERS
+    ]
 
 
 def _squares(member: Member) -> float:

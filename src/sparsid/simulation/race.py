@@ -37,8 +37,9 @@ from sparsid.simulation.work import StoppedError, Work
 
 log = logging.getLogger(__name__)
 
-# Cycles after which the residual may have a memory.
-COLOURED_FROM = 45
+# Cycles after which the residual may have a memory: sooner for structures begun at
+# random, which no linear model holds back.
+COLOURED_FROM, LATEST_COLOURED = {"cascade": 25}, 45
 # Cycles with nothing hidden; members that go on, from each fold.
 LAST_CYCLES, LAST_KEPT = 30, 3
 # The best of a family stays in the race within so many times the best error of all.
@@ -212,13 +213,14 @@ class Race(Work):
         """Advance a member to an age."""
         while member.age < cycles:
             self._check()
-            member.cycle(coloured=member.age >= COLOURED_FROM)
+            coloured_from = COLOURED_FROM.get(member.structure.name, LATEST_COLOURED)
+            member.cycle(coloured=member.age >= coloured_from)
             samples = sum(len(run.u) for run in member.runs)
             structure = member.structure
             self.waiting.cycle(
                 cycle_work(structure.sizes, structure.parameters, samples)
             )
-            if member.age > COLOURED_FROM + 8 and member.settled():
+            if member.age > coloured_from + 8 and member.settled():
                 break
             if not np.isfinite(member.cost):
                 break
