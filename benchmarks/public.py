@@ -98,8 +98,8 @@ def table(found: dict[str, Any]) -> str:
     """Return the medians over seeds as a Markdown table."""
     lines = [
         "| data | free run, median (range) | best known | usual | linear | one step "
-        "over ARX | inside 90 % | chosen | seconds |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "over ARX | inside 90 % | chosen | seeds | seconds |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, own in found.items():
         fits = own["fits"]
@@ -119,6 +119,7 @@ def table(found: dict[str, Any]) -> str:
                 f"{ratio:.2f}",
                 f"{100 * inside:.0f} %",
                 fits[0]["chosen"],
+                f"{len(fits)}",
                 f"{np.median([fit['seconds'] for fit in fits]):.0f}",
             ]
             lines.append("| " + " | ".join(cells) + " |")
