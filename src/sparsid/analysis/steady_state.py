@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,8 @@ class SteadyState:
     low, high
         Ends of the outputs: 90 % of members and draws of their parameters lie between.
     states
-        Of every member, (member, state), in its own coordinates.
+        Of every member, (member, state), in its own coordinates; zero where it has
+        fewer states than others.
     stable
         Whether a small push away from it dies out, for most members.
     """
@@ -104,7 +105,7 @@ def steady_state(
         unscale(np.median(found, axis=0)),
         unscale(low),
         unscale(high),
-        np.array(states),
+        of_one_length(states),
         bool(np.mean(stable) >= 0.5),
         channels,
     )
@@ -125,6 +126,15 @@ def rests(
             "linearise(at=..., states=...)"
         )
     return [x for x in found if x is not None]
+
+
+def of_one_length(states: Sequence[Values]) -> Values:
+    """Return the states of all members, (member, state).
+
+    Pruned members may have fewer states than others: what they lack is zero.
+    """
+    most = max(len(x) for x in states)
+    return np.array([np.pad(x, (0, most - len(x))) for x in states])
 
 
 def rest(step: Step, v: Values) -> Values | None:
