@@ -161,9 +161,12 @@ def rest(step: Step, v: Values) -> Values | None:
 def newton(step: Step, x: Values, v: Values) -> Values | None:
     """Return the solution of ``x = f(x, v)`` near ``x``, None if it is not found."""
     gap = step.advance(x, v) - x
+    # As states usually are: far away, where nothing holds an integrator back, a drift
+    # is small beside the state.
+    near = AT_REST * (1.0 + np.abs(step.rest()).max(initial=0.0))
     for _ in range(NEWTON_STEPS):
         size = np.abs(gap).max(initial=0.0)
-        if size <= AT_REST * (1.0 + np.abs(x).max(initial=0.0)):
+        if size <= near:
             return x
         A = step.derivatives(x, v)[0]
         move = solved(np.eye(len(x)) - A, gap)
