@@ -65,6 +65,27 @@ def test_a_model_keeps_the_steps_and_repeats_them(pump, tmp_path) -> None:
     assert "give --as-fitted" in refused.stderr.replace("\n", " ")
 
 
+def test_models_of_shaped_data_could_not_be_compared(pump, tmp_path) -> None:
+    record = sparsid.read(pump, "valve", "level").outliers()
+    settings = {"structure": "linear", "states": 1}
+    coarse, own = tmp_path / "coarse.sparsid", tmp_path / "own.sparsid"
+    sparsid.Simulator(**settings).fit(record.resample(0.2)).save(coarse)
+    sparsid.Simulator(**settings).fit(record).save(own)
+    out = ("--out", tmp_path / "c.png", "--overwrite", "--json")
+    refused = run("compare", pump, coarse, *out)
+    assert refused.exit_code == 2
+    assert "--resample 0.2" in refused.stderr
+    done = run("compare", pump, coarse, "--as-fitted", *out)
+    assert done.exit_code == 0, done.output
+    error = json.loads(done.stdout)["models"]["coarse"]["free_run_rmse"][0]
+    assert error < 0.1
+    done = run("compare", pump, coarse, "--outliers", "--resample", "0.2", *out)
+    found = json.loads(done.stdout)["models"]["coarse"]["free_run_rmse"][0]
+    assert found == pytest.approx(error)
+    refused = run("compare", pump, coarse, own, "--as-fitted", *out)
+    assert "in different ways" in refused.stderr.replace("\n", " ")
+
+
 def test_inspect_writes_a_page_and_tells_findings(pump, tmp_path) -> None:
     page = tmp_path / "page.html"
     done = run("inspect", pump, *CHANNELS, "--out", page, "--json")

@@ -271,6 +271,24 @@ def test_an_unstable_point_says_so() -> None:
     assert model.linearise(at=[1.001], draws=0).stable
 
 
+def test_an_integrator_that_neurons_see_came_to_rest_at_ten_to_the_eleven() -> None:
+    structure = linear(Sizes(2, 1, 1, 1), [Pole("real", 0), Pole("one", 1)])
+    theta = np.zeros(structure.parameters)
+    # Neurons that do not know how to stop it have nearly no slope far away.
+    for entry, value in {
+        ("B", 1, 0): 1.0,
+        ("E", 1, 0): -0.1,
+        ("F", 0, 1): 0.0172,
+        ("C", 0, 1): 1.0,
+    }.items():
+        theta[structure.leading + structure.free.index(entry)] = value
+    model = simulator(structure, delays=(0,), thetas=[theta])
+    with pytest.raises(InputError, match="no steady state"):
+        model.steady_state([2.5], draws=0)
+    with pytest.raises(InputError, match="no steady state"):
+        model.linearise(at=[2.5], draws=0)
+
+
 def test_pruned_members_with_fewer_states_than_others_made_linearise_fail() -> None:
     rng = np.random.default_rng(5)
     one = (np.diag([0.9, 0.5]), rng.normal(size=(2, 1)), rng.normal(size=(1, 2)))

@@ -331,7 +331,7 @@ def _states(fitted: FittedModel) -> int:
     from sparsid.analysis.steps import steps_of
 
     waiting = steps_of(fitted, 0, 0)
-    return len(waiting.members[0].rest()) + sum(waiting.delays)
+    return max(len(step.rest()) for step in waiting.members) + sum(waiting.delays)
 
 
 def _tests(record: Record, one_step: Forecast) -> list[Correlation]:

@@ -33,6 +33,7 @@ from sparsid.analysis.spread import (
 from sparsid.analysis.steady_state import (
     SteadyState,
     newton,
+    of_one_length,
     operating_inputs,
     rests,
 )
@@ -316,7 +317,7 @@ def linearise(
     if states is None:
         points = rests(waiting, v, fitted.channels, inputs)
     else:
-        points = list(_given_states(waiting, states))
+        points = _given_states(waiting, states)
     pairs = list(zip(waiting.members, points, strict=True))
     found = [step.derivatives(x, v) for step, x in pairs]
     for k, drawn in enumerate(waiting.draws):
@@ -337,7 +338,7 @@ def linearise(
         waiting.delays,
         inputs,
         scaling.unscale_y(np.median(outputs, axis=0)),
-        np.array([np.pad(x, (0, A.shape[1] - len(x))) for x in points]),
+        of_one_length(points),
         states is None,
         any(step.is_held(x, v) for step, x in pairs),
         fitted.channels,
@@ -364,11 +365,15 @@ def _of_one_size(
     return A, B, C, D
 
 
-def _given_states(waiting: Waiting, states: Any) -> Values:
-    """Return the states of every member, or say what is wrong with them."""
+def _given_states(waiting: Waiting, states: Any) -> list[Values]:
+    """Return the states of every member, or say what is wrong with them.
+
+    Of members with fewer states than others the first ones count.
+    """
     if isinstance(states, SteadyState):
         states = states.states
-    wanted = (len(waiting.members), len(waiting.members[0].rest()))
+    counts = [len(step.rest()) for step in waiting.members]
+    wanted = (len(counts), max(counts))
     try:
         found = np.asarray(states, dtype=float)
     except (TypeError, ValueError) as error:
@@ -380,4 +385,4 @@ def _given_states(waiting: Waiting, states: Any) -> Values:
             f"states of shape {found.shape} were given but {wanted} finite numbers are "
             "needed, (member, state), as steady_state(u).states has them"
         )
-    return found
+    return [x[:n] for x, n in zip(found, counts, strict=True)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,8 @@ class SteadyState:
     low, high
         Ends of the outputs: 90 % of members and draws of their parameters lie between.
     states
-        Of every member, (member, state), in its own coordinates.
+        Of every member, (member, state), in its own coordinates; zero where it has
+        fewer states than others.
     stable
         Whether a small push away from it dies out, for most members.
     """
@@ -104,7 +105,7 @@ def steady_state(
         unscale(np.median(found, axis=0)),
         unscale(low),
         unscale(high),
-        np.array(states),
+        of_one_length(states),
         bool(np.mean(stable) >= 0.5),
         channels,
     )
@@ -125,6 +126,15 @@ def rests(
             "linearise(at=..., states=...)"
         )
     return [x for x in found if x is not None]
+
+
+def of_one_length(states: Sequence[Values]) -> Values:
+    """Return the states of all members, (member, state).
+
+    Pruned members may have fewer states than others: what they lack is zero.
+    """
+    most = max(len(x) for x in states)
+    return np.array([np.pad(x, (0, most - len(x))) for x in states])
 
 
 def rest(step: Step, v: Values) -> Values | None:
@@ -151,9 +161,12 @@ def rest(step: Step, v: Values) -> Values | None:
 def newton(step: Step, x: Values, v: Values) -> Values | None:
     """Return the solution of ``x = f(x, v)`` near ``x``, None if it is not found."""
     gap = step.advance(x, v) - x
+    # As states usually are: far away, where nothing holds an integrator back, a drift
+    # is small beside the state.
+    near = AT_REST * (1.0 + np.abs(step.rest()).max(initial=0.0))
     for _ in range(NEWTON_STEPS):
         size = np.abs(gap).max(initial=0.0)
-        if size <= AT_REST * (1.0 + np.abs(x).max(initial=0.0)):
+        if size <= near:
             return x
         A = step.derivatives(x, v)[0]
         move = solved(np.eye(len(x)) - A, gap)

@@ -92,10 +92,10 @@ def read_record(path: Path, table: dict[str, Any], model: Model) -> Record:
     """Read a file with the channels of a model."""
     channels = model.fitted_.channels
     names = list(channels.input_names), list(channels.output_names)
-    return _sampled(path, table, model, *names)
+    return sampled(path, table, model, *names)
 
 
-def _fitted_steps(model: Model) -> Steps:
+def fitted_steps(model: Model) -> Steps:
     """Return what was done to the first record that a model learnt from, uncut."""
     shaping = model.fitted_.details.get("shaping") or [[]]
     return [
@@ -114,13 +114,13 @@ def _read_inputs(request: Request, model: Model) -> tuple[Record, Any, bool]:
         record = _read(request, model)
     except InputError as error:
         # A file of inputs alone is read as if they were outputs.
-        record = _sampled(request.data, request.table, model, [], names)
+        record = sampled(request.data, request.table, model, [], names)
         logger.info("no measured outputs: %s", error)
         return record, record.y, False
     return record, record.u, True
 
 
-def _sampled(
+def sampled(
     path: Path,
     table: dict[str, Any],
     model: Model,
@@ -128,19 +128,19 @@ def _sampled(
     outputs: list[str],
 ) -> Record:
     """Read a file; one that does not tell its sampling time has that of the model."""
-    channels, fitted_steps = model.fitted_.channels, _fitted_steps(model)
+    channels, learnt = model.fitted_.channels, fitted_steps(model)
     table = dict(table)
     shape = table.pop("shape", None) or Shape()
-    steps = shape.steps() if not shape.as_fitted else list(fitted_steps)
+    steps = shape.steps() if not shape.as_fitted else list(learnt)
     new_dt = next((a["dt"] for name, a in steps if name == "resample"), None)
     record = read(path, inputs, outputs, default_dt=channels.dt, uneven=new_dt, **table)
     record = shaped(record, steps)
     tell_steps([record])
-    if fitted_steps and not shape:
+    if learnt and not shape:
         logger.warning(
             "the model learnt from data that were shaped (%s), these are taken as they "
             "are: give --as-fitted to do the same to them",
-            ", ".join(dict.fromkeys(name for name, _ in fitted_steps)),
+            ", ".join(dict.fromkeys(name for name, _ in learnt)),
         )
     if not math.isclose(record.dt, channels.dt, rel_tol=1e-3):
         raise InputError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparsid.cli import options as o
+from sparsid.cli.shaping import Shape, shaped_as_fitted
 from sparsid.errors import InputError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ TableFile = Annotated[
 FORMATS = (".png", ".svg", ".pdf")
 
 
+@shaped_as_fitted
 def compare(
     data: o.DataFile,
     models: ModelFiles,
@@ -47,6 +49,7 @@ def compare(
     overwrite: o.Overwrite = False,
     quiet: o.Quiet = False,
     json: o.Json = False,
+    shape: Shape = Shape(),  # noqa: B008
 ) -> None:
     """Compare models on data that none of them has learnt from.
 
@@ -74,6 +77,7 @@ def compare(
         "dt": dt,
         "separator": separator,
         "decimal": decimal,
+        "shape": shape,
     }
     with notes(console):
         record = _read(data, list(loaded.values()), options)
@@ -108,9 +112,18 @@ def _named(paths: list[Path]) -> dict[str, Path]:
 
 def _read(path: Path, models: list[Model], options: dict[str, Any]) -> Record:
     """Read a file with the inputs of all models, and the outputs of the first."""
-    from sparsid.data.files import read
+    from sparsid.cli.apply import fitted_steps, sampled
 
+    if options["shape"].as_fitted:
+        first, *others = [fitted_steps(model) for model in models]
+        if any(other != first for other in others):
+            raise InputError(
+                "--as-fitted: the models learnt from data that were shaped in "
+                "different ways: give the options that shape data"
+            )
     channels = [model.fitted_.channels for model in models]
     inputs = list(dict.fromkeys(name for c in channels for name in c.input_names))
     outputs = list(channels[0].output_names)
-    return read(path, inputs, outputs, default_dt=channels[0].dt, **options)
+    # What is told of data that were shaped is told by a model that learnt from such.
+    teller = max(models, key=lambda model: bool(fitted_steps(model)))
+    return sampled(path, options, teller, inputs, outputs)

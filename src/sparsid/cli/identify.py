@@ -212,7 +212,8 @@ def _fit(
     if request.compact and not interrupt.asked:
         console.print("Looking for one small model ...")
         model = model.compact(data.estimation)
-        console.print(compact_text(model.fitted_))
+        price = compact_text(model.fitted_)
+        console.print(price or "There is one model only: it stays as it is.")
     seconds = time.perf_counter() - began
     console.print(f"Fitted in {clock(seconds)}: {model.outcome_.value}")
     return model, seconds

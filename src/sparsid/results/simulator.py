@@ -31,7 +31,7 @@ from sparsid.results.forecast import (
 from sparsid.results.outcome import Outcome
 from sparsid.results.simulator_member import SimulatorMember
 from sparsid.results.simulator_parts import drawing_of, layers_of
-from sparsid.results.simulator_texts import structure_rows_of
+from sparsid.results.simulator_texts import ends_text, structure_rows_of
 from sparsid.results.structure_counts import groups_left, in_common
 from sparsid.results.texts import Row
 
@@ -280,12 +280,12 @@ class FittedSimulator(FittedModel):
     @property
     def is_linear(self) -> bool:
         """Whether there are no neurons."""
-        return self.members[0].structure.sizes.neurons == 0
+        return all(m.structure.sizes.neurons == 0 for m in self.members)
 
     def described(self) -> str:
         """Return in a few words what it is."""
         if self.is_linear:
-            states = self.members[0].structure.sizes.states
+            states = ends_text([m.structure.sizes.states for m in self.members])
             return f"a linear model with {states} states, fitted to the free run,"
         count = len(self)
         several = f" (an ensemble of {count})" if count > 1 else ""

@@ -54,7 +54,9 @@ def layers_of(
         Group("state", f"state {j + 1}", column("ACF", j)) for j in range(sizes.states)
     ]
     groups = [g for g in groups if len(g.weights)]
-    yield np.unique(np.concatenate([g.weights for g in groups])), groups
+    # Of a model that says only the mean, nothing is left that belongs to a group.
+    if groups:
+        yield np.unique(np.concatenate([g.weights for g in groups])), groups
     neurons = [
         Group("neuron", f"neuron {j + 1}", column("EG", j))
         for j in range(sizes.neurons)

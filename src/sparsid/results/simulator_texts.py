@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sparsid.kernel.activations import NAMES
@@ -14,12 +15,16 @@ if TYPE_CHECKING:
 
 def structure_rows_of(fitted: FittedSimulator) -> list[Row]:
     """Return the lines about structure, delays and neurons."""
-    structure = fitted.members[0].structure
-    kinds = {NAMES[k]: int((structure.kinds == k).sum()) for k in structure.kinds}
-    neurons = ", ".join(f"{count} {name}" for name, count in kinds.items())
+    structures = [m.structure for m in fitted.members]
+    # Pruned members may differ in what they still have.
+    kinds = dict.fromkeys(k for s in structures for k in s.kinds.tolist())
+    neurons = ", ".join(
+        f"{ends_text([int((s.kinds == k).sum()) for s in structures])} {NAMES[k]}"
+        for k in kinds
+    )
     rows = [
         ("kind", fitted.name),
-        ("states", f"{structure.sizes.states}"),
+        ("states", ends_text([s.sizes.states for s in structures])),
         ("neurons", neurons or "none: a linear model"),
     ]
     if any(fitted.delays):
@@ -29,6 +34,12 @@ def structure_rows_of(fitted: FittedSimulator) -> list[Row]:
     rows.append(("kept", _counts_text(fitted)))
     price = compact_text(fitted)
     return [*rows, ("compact", price)] if price else rows
+
+
+def ends_text(counts: Sequence[int]) -> str:
+    """Return a number that members have, or the ends, such as "2 to 4"."""
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def _counts_text(fitted: FittedSimulator) -> str:
