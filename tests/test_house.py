@@ -166,6 +166,7 @@ MOST_LINES, MOST_IN_A_FUNCTION, MOST_ARGUMENTS = 400, 70, 12
 # loop, whose arguments are arrays.
 MANY_ARGUMENTS = {
     ("cli/app.py", "identify"),
+    ("cli/compare.py", "compare"),
     ("cli/inspect.py", "inspect"),
     ("estimators/narx.py", "__init__"),
     ("kernel/runs.py", "sensitivities"),
