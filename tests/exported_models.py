@@ -43,7 +43,7 @@ def _shared(rng, nu, ny):
         "weights_kept": 5,
         "weights_total": 9,
         "outcome": Outcome.CONVERGED,
-        "history": {},
+        "history": {"cost": np.zeros(1), "kept": np.ones(1)},
         "details": {},
     }
 
@@ -71,7 +71,8 @@ def simulator(kind, nu=1, ny=1, members=1, delays=None, seed=0, states=4, neuron
         theta = 0.4 * rng.normal(size=structure.parameters)
         inner = np.concatenate([structure.where(m) for m in "EF"])
         theta[inner] *= 0.5
-        root = rng.normal(size=(n, n)) / np.sqrt(n)
+        spread = rng.normal(size=(n, n)) / np.sqrt(n)
+        root = np.linalg.cholesky(spread @ spread.T + 1e-6 * np.eye(n))
         P = structure.parameters
         return SimulatorMember(
             structure,

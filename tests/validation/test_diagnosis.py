@@ -178,7 +178,7 @@ def test_a_diagnosis_says_all_of_it(model: sparsid.NARX) -> None:
     assert len(found.residuals) == 3
     facts = found.facts()
     assert facts["calibration"]["free_run"]["samples"] == [199]
-    assert len(facts["verdicts"]) == len(found.verdicts) == 7
+    assert len(facts["verdicts"]) == len(found.verdicts) == 8
     short = diagnose(model, fresh()[:6], samples=10)
     assert short.residuals == []
     assert alternatives(model)["what"].tolist() == ["start 1"]

@@ -104,7 +104,12 @@ def _clock(table: Table) -> str | None:
 
 
 def _times(table: Table) -> list[str]:
-    """Return the columns of texts that begin with a time: they are no channels."""
+    """Return the columns of texts that begin with a time: they are no channels.
+
+    Arrays that are read when they are used hold no texts.
+    """
+    if not isinstance(table.columns, dict):
+        return []
     return [
         name
         for name, values in table.columns.items()
